@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class FailoverConfig(AppConfig):
+    name = "failover"
+    verbose_name = "Failover"

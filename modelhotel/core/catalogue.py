@@ -1,0 +1,344 @@
+"""The catalogue of runtime settings: the only place with keys, defaults, ranges, labels and help texts.
+
+A setting stands here when something reads it; ``tests/shell/test_catalogue.py`` holds that both ways.
+"""
+
+import re
+
+from modelhotel.core.options import DAY, MAX_DURATION, REGISTRY, BadValue, Option
+
+PROXY = "Proxy"
+BREAKER = "Circuit Breaker & Failover"
+DISCOVERY = "Model Discovery"
+STORAGE = "Data Storage and Logging"
+SECTIONS = (DISCOVERY, STORAGE, BREAKER, PROXY)
+
+_STATUS = re.compile(r"[1-5][0-9]{2}|[1-5]xx", re.IGNORECASE)
+
+
+def _bool(
+    key: str, default: bool, section: str, label: str, text: str, group: str = "", env: str | None = None
+) -> Option[bool]:
+    word = "true" if default else "false"
+    return REGISTRY.add(Option(key, "bool", word, section, label, text, group=group, env=env))
+
+
+def _duration(
+    key: str,
+    default: str,
+    section: str,
+    label: str,
+    text: str,
+    *,
+    group: str = "",
+    positive: bool = False,
+    maximum: float = MAX_DURATION,
+    slider: tuple[float, float, float] | None = None,
+    zero_word: str = "",
+    tokens: dict[str, float] | None = None,
+) -> Option[float]:
+    return REGISTRY.add(
+        Option(
+            key,
+            "duration",
+            default,
+            section,
+            label,
+            text,
+            group=group,
+            minimum=0.0,
+            maximum=maximum,
+            positive=positive,
+            unit="s",
+            slider=slider,
+            zero_word=zero_word,
+            tokens=tokens,
+        )
+    )
+
+
+def _int(
+    key: str,
+    default: int,
+    low: int,
+    high: int,
+    section: str,
+    label: str,
+    text: str,
+    *,
+    group: str = "",
+    unit: str = "",
+    slider: tuple[float, float, float] | None = None,
+    zero_word: str = "",
+    env: str | None = None,
+) -> Option[int]:
+    return REGISTRY.add(
+        Option(
+            key,
+            "int",
+            str(default),
+            section,
+            label,
+            text,
+            group=group,
+            minimum=low,
+            maximum=high,
+            unit=unit,
+            slider=slider,
+            zero_word=zero_word,
+            env=env,
+        )
+    )
+
+
+REQUEST_TIMEOUT = _duration(
+    "request_timeout",
+    "1m0s",
+    PROXY,
+    "Request Timeout",
+    "Time for one non-streaming attempt; streams get ten times it, the whole request twice.",
+    positive=True,
+    slider=(30, 600, 30),
+)
+TTFT_TIMEOUT = _duration(
+    "ttft_timeout",
+    "1m0s",
+    PROXY,
+    "TTFT Timeout",
+    "Streams: how long to wait for the first token before failing over. A proxy in front must allow this silence. "
+    "Models that think without streaming it, and long prompts, need a longer wait.",
+    slider=(0, 300, 5),
+    zero_word="Disabled",
+)
+STREAM_STALL_TIMEOUT = _duration(
+    "stream_stall_timeout",
+    "30s",
+    PROXY,
+    "Stream Stall Timeout",
+    "Longest silence inside a running stream; three times it after 50 chunks.",
+    slider=(0, 600, 10),
+    zero_word="Disabled",
+)
+KEY_CACHE_TTL = _duration(
+    "key_cache_ttl",
+    "10m0s",
+    PROXY,
+    "Key Cache TTL",
+    "How long a decrypted provider key may stay in memory.",
+    positive=True,
+    slider=(60, 3600, 60),
+)
+BARE_MODEL_ROUTING = _bool(
+    "bare_model_routing",
+    True,
+    PROXY,
+    "Bare Model Names",
+    "A model name without a slash is the failover group of that name, else every provider that has exactly this model.",
+)
+EXPOSE_USAGE_CHUNK = _bool(
+    "expose_usage_chunk",
+    False,
+    PROXY,
+    "Always Send the Usage Chunk",
+    "Streams: send the usage chunk to clients that did not ask for it too. Metering is the same either way.",
+)
+ANSWER_HEADERS = _bool(
+    "answer_headers",
+    True,
+    PROXY,
+    "Answer Headers",
+    "X-ModelHotel-Provider, -Model, -Attempts and -Overhead-Ms on /v1 answers.",
+)
+
+CIRCUIT_BREAKER_ENABLED = _bool(
+    "circuit_breaker_enabled",
+    True,
+    BREAKER,
+    "Enable Circuit Breaker",
+    "Keeps models that fail out of hotel/ routing for a while. Off: circuits are neither read nor written.",
+    "Failover",
+)
+FAILOVER_ON_RATE_LIMIT = _bool(
+    "failover_on_rate_limit",
+    True,
+    BREAKER,
+    "Failover on Rate Limit",
+    "A 429 moves on to the next member. Off: the client gets it as the provider wrote it.",
+    "Failover",
+)
+CIRCUIT_BREAKER_THRESHOLD = _int(
+    "circuit_breaker_threshold",
+    5,
+    1,
+    100,
+    BREAKER,
+    "Failure Threshold",
+    "Consecutive failures that open a model's circuit.",
+    group="Failover",
+    slider=(1, 50, 1),
+)
+CIRCUIT_BREAKER_SPAN_MODELS = _int(
+    "circuit_breaker_span_models",
+    2,
+    1,
+    100,
+    BREAKER,
+    "Models Before Provider Skip",
+    "How many models of one provider must be open before the provider is skipped for all of them.",
+    group="Failover",
+    slider=(1, 20, 1),
+)
+CIRCUIT_BREAKER_COOLDOWN = _duration(
+    "circuit_breaker_cooldown",
+    "1m0s",
+    BREAKER,
+    "Cooldown Period",
+    "How long an open circuit waits before it lets one probe through. One good probe closes it.",
+    group="Failover",
+    positive=True,
+    slider=(30, 600, 30),
+)
+CIRCUIT_BREAKER_PROBE_LEASE = _duration(
+    "circuit_breaker_probe_lease",
+    "15s",
+    BREAKER,
+    "Probe Lease",
+    "How long one request may hold the probe of a half-open circuit while others go elsewhere.",
+    group="Failover",
+    maximum=600.0,
+    slider=(0, 60, 5),
+    zero_word="Everyone",
+)
+CIRCUIT_BREAKER_BACKOFF_MAX = _duration(
+    "circuit_breaker_backoff_max",
+    "15m0s",
+    BREAKER,
+    "Backoff Limit",
+    "Ceiling for doubling the cooldown after each failed probe. At or below the cooldown it adds nothing.",
+    group="Failover",
+    slider=(0, 14400, 60),
+    zero_word="Disabled",
+)
+CIRCUIT_BREAKER_OPEN_ON_EXHAUSTION = _bool(
+    "circuit_breaker_open_on_exhaustion",
+    True,
+    BREAKER,
+    "Open on Exhaustion",
+    "One answer that says the account must pay (402) opens the model's circuit without waiting for the threshold.",
+    "Rate Limit (429) Handling",
+)
+FAILOVER_EXHAUSTION_STATUS_429 = _bool(
+    "failover_exhaustion_status_429",
+    True,
+    BREAKER,
+    "Answer 429 When All Busy",
+    "A group whose members are all dark answers 429 with Retry-After instead of 502.",
+    "Rate Limit (429) Handling",
+)
+SERVER_ERROR_RETRY_ENABLED = _bool(
+    "server_error_retry_enabled",
+    True,
+    BREAKER,
+    "Retry a Transient 5xx Once",
+    "The last candidate may repeat once, after a short wait, on 500, 502, 503 and 504.",
+    "Rate Limit (429) Handling",
+)
+FAILOVER_ENABLED = _bool(
+    "failover_enabled",
+    True,
+    BREAKER,
+    "Failover",
+    "Off: only the first candidate of a group is tried and its answer or error returned.",
+    "Policy",
+    env="FAILOVER_ENABLED",
+)
+FAILOVER_MAX_ATTEMPTS = _int(
+    "failover_max_attempts",
+    0,
+    0,
+    100,
+    BREAKER,
+    "Further Candidates",
+    "How many further candidates may be contacted after the first.",
+    group="Policy",
+    zero_word="All",
+    env="FAILOVER_MAX_ATTEMPTS",
+)
+
+
+def _check_status(word: str) -> None:
+    if not _STATUS.fullmatch(word):
+        raise BadValue(f'failover.retry_on_statuses: "{word}" is not an HTTP status code or class such as 5xx')
+
+
+def _check_phrase(phrase: str) -> None:
+    if not any(not word.isdigit() for word in phrase.split()):
+        raise BadValue(f'failover.retry_on_errors: "{phrase}" must contain at least one non-numeric word')
+
+
+FAILOVER_RETRY_ON_STATUSES: Option[tuple[str, ...]] = REGISTRY.add(
+    Option(
+        "failover_retry_on_statuses",
+        "csv",
+        "",
+        BREAKER,
+        "Statuses That Move On",
+        "Status codes and classes such as 5xx. Empty: 5xx, 429, 401, 402, 403, 404, 499.",
+        group="Policy",
+        env="FAILOVER_RETRY_ON_STATUSES",
+        check=_check_status,
+    )
+)
+FAILOVER_RETRY_ON_ERRORS: Option[tuple[str, ...]] = REGISTRY.add(
+    Option(
+        "failover_retry_on_errors",
+        "csv",
+        "",
+        BREAKER,
+        "Error Texts That Move On",
+        "Phrases that make an error move on whatever its status. Empty: the built-in phrases.",
+        group="Policy",
+        env="FAILOVER_RETRY_ON_ERRORS",
+        check=_check_phrase,
+    )
+)
+
+DISCOVERY_ON_PROVIDER_CREATE = _bool(
+    "discovery_on_provider_create",
+    True,
+    DISCOVERY,
+    "Discover on Provider Creation",
+    "The dashboard lists a provider's models right after creating it.",
+)
+
+LOG_RETENTION = _duration(
+    "log_retention",
+    "",
+    STORAGE,
+    "Log Retention",
+    "Older request rows are deleted hourly. A retention shorter than a budget period lets purged spend drop out of it.",
+    maximum=87600 * 3600.0,
+    slider=(0, 30 * DAY, DAY),
+    zero_word="Disabled",
+    tokens={"": 0.0, "1d": DAY, "1w": 7 * DAY, "1m": 30 * DAY},
+)
+STALE_REQUEST_TIMEOUT = _duration(
+    "stale_request_timeout",
+    "30m0s",
+    STORAGE,
+    "Stale Request Timeout",
+    "Rows left in flight longer than this are marked failed; checked every five minutes.",
+    slider=(0, 7200, 300),
+    zero_word="Disabled",
+)
+AUDIT_RETENTION_DAYS = _int(
+    "audit_retention_days",
+    90,
+    1,
+    3650,
+    STORAGE,
+    "Audit Retention",
+    "Audit rows older than this are deleted, at most one pass per hour.",
+    unit="days",
+    slider=(7, 365, 1),
+)

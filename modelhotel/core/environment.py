@@ -1,0 +1,196 @@
+"""The process environment, read once: every variable, its default and its range.
+
+Booleans are ``true``/``1``/``yes`` and ``false``/``0``/``no`` in any letter case. Numbers are clamped to their range.
+An unreadable bool or number is a warning and the default; what must stop the start raises :class:`BadEnvironment`.
+"""
+
+import ipaddress
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+import environ
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+MIN_REQUEST_SIZE, MAX_REQUEST_SIZE, DEFAULT_REQUEST_SIZE = 1024, 104_857_600, 52_428_800
+
+
+class BadEnvironment(Exception):
+    """The start can not go on; the text is one line that names the variable."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """All of it, typed. *raw* is what it was read from; *warnings* are lines for the log."""
+
+    master_key: str = ""
+    old_master_key: str = ""
+    database_url: str = ""
+    database_max_conns: int = 25
+    redis_url: str = ""
+    node_name: str = ""
+    host: str = "127.0.0.1"
+    port: int = 8080
+    data_dir: Path = Path("data")
+    admin_token: str = ""
+    admin_password: str = ""
+    upstream_client: Literal["native", "httpx"] = "native"
+    trust_env_proxy: bool = False
+    cookie_secure: Literal["auto", "always", "never"] = "auto"
+    cors_origins: tuple[str, ...] = ()
+    allow_embed: bool = False
+    trusted_proxies: tuple[Network, ...] = ()
+    known_proxies: tuple[Network, ...] = ()
+    allowed_provider_hosts: frozenset[str] = frozenset()
+    allow_http_providers: bool = False
+    max_request_size: int = DEFAULT_REQUEST_SIZE
+    metrics_token: str = ""
+    debug_log: bool = False
+    debug_log_scopes: frozenset[str] = frozenset()
+    log_format: Literal["text", "json"] = "text"
+    raw: Mapping[str, str] = field(default_factory=dict, repr=False)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def sqlite(self) -> bool:
+        return not self.database_url
+
+
+class _Reader:
+    def __init__(self, raw: Mapping[str, str]) -> None:
+        self.raw = raw
+        self.warnings: list[str] = []
+
+    def text(self, name: str, default: str = "") -> str:
+        value = self.raw.get(name, "")
+        return value if value.strip() else default
+
+    def flag(self, name: str, default: bool) -> bool:
+        word = self.text(name).strip().lower()
+        if word in ("true", "1", "yes"):
+            return True
+        if word in ("false", "0", "no"):
+            return False
+        if word:
+            self.warnings.append(f"{name}: {word!r} is not true or false, using {str(default).lower()}")
+        return default
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        word = self.text(name).strip()
+        if not word:
+            return default
+        try:
+            value = int(word)
+        except ValueError:
+            self.warnings.append(f"{name}: {word!r} is not a number, using {default}")
+            return default
+        if not low <= value <= high:
+            self.warnings.append(f"{name}: {value} is outside {low} to {high}, clamped")
+        return min(max(value, low), high)
+
+    def items(self, name: str, default: str = "") -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.text(name, default).split(",") if part.strip())
+
+    def networks(self, name: str) -> tuple[Network, ...]:
+        found: list[Network] = []
+        for part in self.items(name):
+            try:
+                found.append(ipaddress.ip_network(part, strict=False))
+            except ValueError:
+                self.warnings.append(f"{name}: {part!r} is not a network such as 10.0.0.0/8, skipped")
+        return tuple(found)
+
+    def word(self, name: str, words: tuple[str, ...], default: str, fallback: str) -> str:
+        value = self.text(name).strip().lower()
+        if not value:
+            return default
+        if value in words:
+            return value
+        self.warnings.append(f"{name}: {value!r} is none of {', '.join(words)}, using {fallback}")
+        return fallback
+
+
+def _listen(reader: _Reader) -> tuple[str, int]:
+    host = reader.text("HOST", "127.0.0.1").strip()
+    text = reader.text("PORT", ":8080").strip()
+    named, _, digits = text.rpartition(":")
+    if not digits.isdigit() or not 0 <= int(digits) <= 65535:
+        raise BadEnvironment(f"PORT: {text!r} is not a port such as 8080, :8080 or 127.0.0.1:8080")
+    return (named.strip("[]") or host), int(digits)
+
+
+def _database_url(reader: _Reader) -> str:
+    if url := reader.text("DATABASE_URL").strip():
+        if url.split(":", 1)[0] not in ("postgres", "postgresql"):
+            raise BadEnvironment("DATABASE_URL: only postgresql:// addresses; leave it out for SQLite in DATA_DIR")
+        return url
+    if password := reader.text("POSTGRES_PASSWORD"):
+        user = quote(reader.text("POSTGRES_USER", "modelhotel"), safe="")
+        host = reader.text("POSTGRES_HOST", "db")
+        name = quote(reader.text("POSTGRES_DB", "modelhotel"), safe="")
+        return f"postgresql://{user}:{quote(password, safe='')}@{host}:5432/{name}"
+    return ""
+
+
+def _origins(reader: _Reader) -> tuple[str, ...]:
+    found = reader.items("CORS_ORIGINS", "http://localhost:5173,http://localhost:8081")
+    if "*" in found:
+        reader.warnings.append("CORS_ORIGINS: '*' is ignored, name the origins")
+    return tuple(origin.rstrip("/") for origin in found if origin != "*")
+
+
+def read(raw: Mapping[str, str]) -> Environment:
+    """Raises BadEnvironment."""
+    reader = _Reader(raw)
+    host, port = _listen(reader)
+    client = reader.text("UPSTREAM_CLIENT", "native").strip().lower()
+    if client not in ("native", "httpx"):
+        raise BadEnvironment(f"UPSTREAM_CLIENT: {client!r} is neither native nor httpx")
+    values: dict[str, object] = {
+        "master_key": reader.text("MASTER_KEY"),
+        "old_master_key": reader.text("OLD_MASTER_KEY"),
+        "database_url": _database_url(reader),
+        "database_max_conns": reader.number("DATABASE_MAX_CONNS", 25, 1, 1000),
+        "redis_url": reader.text("REDIS_URL").strip(),
+        "node_name": reader.text("NODE_NAME", socket.gethostname()).strip(),
+        "host": host,
+        "port": port,
+        "data_dir": Path(reader.text("DATA_DIR", "./data")).expanduser(),
+        "admin_token": reader.text("ADMIN_TOKEN").strip(),
+        "admin_password": reader.text("ADMIN_PASSWORD"),
+        "upstream_client": client,
+        "trust_env_proxy": reader.flag("TRUST_ENV_PROXY", False),
+        "cookie_secure": reader.word("COOKIE_SECURE", ("auto", "always", "never"), "auto", "always"),
+        "cors_origins": _origins(reader),
+        "allow_embed": reader.flag("ALLOW_EMBED", False),
+        "trusted_proxies": reader.networks("TRUSTED_PROXIES"),
+        "known_proxies": reader.networks("KNOWN_PROXIES"),
+        "allowed_provider_hosts": frozenset(h.lower() for h in reader.items("ALLOWED_PROVIDER_HOSTS")),
+        "allow_http_providers": reader.flag("ALLOW_HTTP_PROVIDERS", False),
+        "max_request_size": reader.number("MAX_REQUEST_SIZE", DEFAULT_REQUEST_SIZE, MIN_REQUEST_SIZE, MAX_REQUEST_SIZE),
+        "metrics_token": reader.text("METRICS_TOKEN").strip(),
+        "debug_log": reader.flag("DEBUG_LOG", False),
+        "debug_log_scopes": frozenset(scope.lower() for scope in reader.items("DEBUG_LOG_SCOPES")),
+        "log_format": reader.word("LOG_FORMAT", ("text", "json"), "text", "text"),
+    }
+    return Environment(**values, raw=dict(raw), warnings=tuple(reader.warnings))  # type: ignore[arg-type]
+
+
+def process_environ(directory: Path | None = None) -> dict[str, str]:
+    """The process environment over a ``.env`` file of the working directory (a missing one is fine)."""
+    file = (directory or Path.cwd()) / ".env"
+    if file.is_file():
+        environ.Env.read_env(file, overwrite=False)
+    return dict(os.environ)
+
+
+def current() -> Environment:
+    """The environment this process was started with."""
+    from django.conf import settings
+
+    env: Environment = settings.MH
+    return env

@@ -1,0 +1,95 @@
+"""Immutable tables built from the database and swapped by reference.
+
+A snapshot names the configuration *tables* it is built from. Each table has a version in the database that every
+write raises in its own transaction. A rebuild notes the versions before it reads, and rebuilds of one snapshot never
+overlap, so a slow read can not install over a newer one and two writers finishing in reverse order do no harm.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+log = logging.getLogger("snapshots")
+
+_all: dict[str, "Snapshot[object]"] = {}
+
+#: Reads the versions of all tables; the shell sets it. Raises on a database failure.
+read_versions: Callable[[], Mapping[str, int]] = dict
+
+
+def configure(versions: Callable[[], Mapping[str, int]]) -> None:
+    global read_versions
+    read_versions = versions
+
+
+class Snapshot(Generic[T]):
+    """One table in memory. *build* reads the database; *empty* is what readers get before the first build."""
+
+    def __init__(self, name: str, tables: tuple[str, ...], build: Callable[[], T], empty: Callable[[], T]) -> None:
+        self.name = name
+        self.tables = tables
+        self._build = build
+        self._empty = empty
+        self._value: T | None = None
+        self._versions: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self.listeners: list[Callable[[T], None]] = []
+        _all[name] = self  # type: ignore[assignment]
+
+    @property
+    def current(self) -> T:
+        value = self._value
+        if value is None:
+            value = self._value = self._empty()
+        return value
+
+    def refresh(self) -> None:
+        """Build from what is committed now and install it. Raises what the database raises; the old value stays."""
+        with self._lock:
+            versions = read_versions()
+            value = self._build()
+            self._value = value
+            self._versions = {table: versions.get(table, 0) for table in self.tables}
+        for listener in self.listeners:
+            listener(value)
+
+    def behind(self, versions: Mapping[str, int]) -> bool:
+        """True when some table of this snapshot was written since it was built."""
+        return any(versions.get(table, 0) != self._versions.get(table) for table in self.tables)
+
+    def reset(self) -> None:
+        """Forget everything (tests)."""
+        with self._lock:
+            self._value, self._versions = None, {}
+
+
+def refresh(tables: Iterable[str]) -> None:
+    """Rebuild every snapshot that is built from one of *tables*; a failing one is logged and retried by the watcher."""
+    wanted = set(tables)
+    for snapshot in list(_all.values()):
+        if wanted.intersection(snapshot.tables):
+            try:
+                snapshot.refresh()
+            except Exception:
+                log.exception("snapshots: rebuild failed", extra={"attrs": {"snapshot": snapshot.name}})
+
+
+def refresh_all() -> None:
+    """Build everything (process start). A failure is logged, not fatal: the watcher tries again."""
+    refresh({table for snapshot in _all.values() for table in snapshot.tables})
+
+
+def refresh_behind() -> bool:
+    """Compare versions once and rebuild what is behind. True when something was. Raises on a database failure."""
+    versions = read_versions()
+    behind = [snapshot for snapshot in list(_all.values()) if snapshot.behind(versions)]
+    for snapshot in behind:
+        snapshot.refresh()
+    return bool(behind)
+
+
+def reset_all() -> None:
+    for snapshot in _all.values():
+        snapshot.reset()

@@ -1,0 +1,130 @@
+"""The provider catalogue in memory: what the hot path reads instead of the database."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from modelhotel.core.snapshots import Snapshot
+from providers.kinds.base import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class SealedKey:
+    """A provider key at rest; hashable, so that it can be the cache key of its plaintext."""
+
+    ciphertext: bytes
+    nonce: bytes
+    salt: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProviderRow:
+    """*id* is canonical UUID text. *sealed* None = keyless. *created_at* is a POSIX time."""
+
+    id: str
+    name: str
+    routing_name: str
+    base_url: str
+    kind: Kind
+    enabled: bool
+    sealed: SealedKey | None
+    created_at: float
+    inventory_stale: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelRow:
+    """*id* is the model UUID as text, *model_id* the provider's own id. *created_at* is a POSIX time."""
+
+    id: str
+    provider_id: str
+    model_id: str
+    enabled: bool
+    name: str
+    display_name: str
+    description: str
+    owned_by: str
+    modality: str
+    capabilities: Mapping[str, object]
+    input_modalities: tuple[str, ...]
+    output_modalities: tuple[str, ...]
+    context_length: int | None
+    max_output_tokens: int | None
+    input_price_per_million: float | None
+    input_price_per_million_cache_hit: float | None
+    output_price_per_million: float | None
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Catalogue:
+    """Every provider and model row, enabled or not, by each way they are asked for."""
+
+    providers: Mapping[str, ProviderRow] = field(default_factory=dict)
+    by_name: Mapping[str, ProviderRow] = field(default_factory=dict)
+    by_routing_name: Mapping[str, ProviderRow] = field(default_factory=dict)
+    models: Mapping[str, ModelRow] = field(default_factory=dict)
+    by_pair: Mapping[tuple[str, str], ModelRow] = field(default_factory=dict)
+    by_model_id: Mapping[str, tuple[ModelRow, ...]] = field(default_factory=dict)
+
+    def provider(self, reference: str) -> ProviderRow | None:
+        """By exact name, else by routing name (blanks as hyphens). Case-sensitive."""
+        return self.by_name.get(reference) or self.by_routing_name.get(reference)
+
+
+def build() -> Catalogue:
+    """Read all rows; two queries."""
+    from providers.kinds import registry
+    from providers.models import Model, Provider
+
+    providers: dict[str, ProviderRow] = {}
+    for p in Provider.objects.all():
+        sealed = None
+        if p.encrypted_key is not None:
+            sealed = SealedKey(bytes(p.encrypted_key), bytes(p.key_nonce or b""), bytes(p.key_salt or b""))
+        providers[str(p.id)] = ProviderRow(
+            id=str(p.id),
+            name=p.name,
+            routing_name=p.routing_name,
+            base_url=p.base_url,
+            kind=registry.get(p.provider_type),
+            enabled=p.enabled,
+            sealed=sealed,
+            created_at=p.created_at.timestamp(),
+            inventory_stale=p.inventory_stale,
+        )
+    models: dict[str, ModelRow] = {}
+    by_model_id: dict[str, list[ModelRow]] = {}
+    for m in Model.objects.all().iterator():
+        row = ModelRow(
+            id=str(m.id),
+            provider_id=str(m.provider_id),
+            model_id=m.model_id,
+            enabled=m.enabled,
+            name=m.name,
+            display_name=m.display_name,
+            description=m.description,
+            owned_by=m.owned_by,
+            modality=m.modality,
+            capabilities=m.capabilities,
+            input_modalities=tuple(m.input_modalities),
+            output_modalities=tuple(m.output_modalities),
+            context_length=m.context_length,
+            max_output_tokens=m.max_output_tokens,
+            input_price_per_million=m.input_price_per_million,
+            input_price_per_million_cache_hit=m.input_price_per_million_cache_hit,
+            output_price_per_million=m.output_price_per_million,
+            created_at=m.created_at.timestamp(),
+        )
+        models[row.id] = row
+        by_model_id.setdefault(row.model_id, []).append(row)
+    return Catalogue(
+        providers=providers,
+        by_name={p.name: p for p in providers.values()},
+        by_routing_name={p.routing_name: p for p in providers.values()},
+        models=models,
+        by_pair={(m.provider_id, m.model_id): m for m in models.values()},
+        by_model_id={key: tuple(rows) for key, rows in by_model_id.items()},
+    )
+
+
+SNAPSHOT: Snapshot[Catalogue] = Snapshot("catalogue", ("providers", "models"), build, Catalogue)

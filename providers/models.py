@@ -1,0 +1,97 @@
+"""Providers and the models they offer."""
+
+import uuid
+
+from django.db import models
+from django.db.models import Value
+from django.db.models.functions import Replace
+
+
+class Provider(models.Model):
+    """A configured upstream account. The key is stored encrypted in three columns; all null = keyless."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=100)
+    base_url = models.CharField(max_length=500)
+    provider_type = models.CharField(max_length=40)
+    encrypted_key = models.BinaryField(null=True, editable=False)
+    key_nonce = models.BinaryField(null=True, editable=False)
+    key_salt = models.BinaryField(null=True, editable=False)
+    masked_key = models.CharField(max_length=16, null=True, editable=False)
+    enabled = models.BooleanField(default=True)
+    autodiscovery_enabled = models.BooleanField(default=True)
+    scheduled_disable_on = models.DateField(null=True, blank=True)
+    max_in_flight = models.PositiveIntegerField(null=True, blank=True)
+    quota_reserve_percent = models.PositiveSmallIntegerField(default=0)
+    circuit_breaker_slow_call_threshold = models.CharField(max_length=40, null=True, blank=True)
+    last_discovered_at = models.DateTimeField(null=True, editable=False)
+    last_model_fetch_at = models.DateTimeField(null=True, editable=False)
+    last_model_fetch_error = models.TextField(blank=True, default="", editable=False)
+    last_availability_at = models.DateTimeField(null=True, editable=False)
+    last_availability_error = models.TextField(blank=True, default="", editable=False)
+    last_discovery_success_at = models.DateTimeField(null=True, editable=False)
+    inventory_stale = models.BooleanField(default=False, editable=False)
+    suspect_scans = models.PositiveIntegerField(default=0, editable=False)
+    last_used_at = models.DateTimeField(null=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        db_table = "providers"
+        ordering = ("-created_at", "-id")
+        constraints = [
+            models.UniqueConstraint(fields=["name"], name="providers_name"),
+            models.UniqueConstraint(Replace("name", Value(" "), Value("-")), name="providers_routing_name"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def routing_name(self) -> str:
+        return self.name.replace(" ", "-")
+
+    @property
+    def keyless(self) -> bool:
+        return self.encrypted_key is None
+
+
+class Model(models.Model):
+    """One model id as offered by one provider."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="models")
+    model_id = models.CharField(max_length=512)
+    name = models.TextField(blank=True, default="")
+    display_name = models.CharField(max_length=512, blank=True, default="")
+    description = models.TextField(blank=True, default="")
+    owned_by = models.CharField(max_length=200, blank=True, default="")
+    capabilities = models.JSONField(default=dict, blank=True)
+    params = models.JSONField(default=dict, blank=True)
+    modality = models.CharField(max_length=20, blank=True, default="chat")
+    input_modalities = models.JSONField(default=list, blank=True)
+    output_modalities = models.JSONField(default=list, blank=True)
+    context_length = models.PositiveIntegerField(null=True, blank=True)
+    max_output_tokens = models.PositiveIntegerField(null=True, blank=True)
+    input_price_per_million = models.FloatField(null=True, blank=True)
+    input_price_per_million_cache_hit = models.FloatField(null=True, blank=True)
+    output_price_per_million = models.FloatField(null=True, blank=True)
+    enabled = models.BooleanField(default=True)
+    disabled_manually = models.BooleanField(default=False)
+    display_name_customized = models.BooleanField(default=False)
+    price_customized = models.BooleanField(default=False)
+    missing_scans = models.PositiveIntegerField(default=0, editable=False)
+    manually_enabled_at = models.DateTimeField(null=True, editable=False)
+    auto_retired_at = models.DateTimeField(null=True, editable=False)
+    discovery_dismissed_at = models.DateTimeField(null=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_seen_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        db_table = "models"
+        ordering = ("model_id", "id")
+        constraints = [models.UniqueConstraint(fields=["provider", "model_id"], name="models_provider_model")]
+        indexes = [models.Index(fields=["model_id"], name="models_model_id")]
+
+    def __str__(self) -> str:
+        return self.model_id

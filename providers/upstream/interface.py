@@ -1,0 +1,98 @@
+"""One HTTP exchange with an upstream, whichever client carries it.
+
+Two implementations: ``native`` (asyncio + httptools) and ``httpx_client``. Both dial only addresses the egress guard
+checked, never follow redirects, send exactly the headers given, and map every foreign error to :class:`UpstreamError`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class FaultKind(StrEnum):
+    """Where an exchange broke. Everything but the timeouts is a connection fault of the upstream."""
+
+    DNS = "dns"
+    REFUSED = "refused"  # refused, no route: nothing was sent
+    TLS = "tls"
+    FORBIDDEN = "forbidden"  # the egress guard let no address through
+    RESET = "reset"  # reset, broken pipe, EOF: the connection was interrupted
+    PROTOCOL = "protocol"  # not HTTP, or headers over the limit
+    DIAL_TIMEOUT = "dial_timeout"
+    HEADER_TIMEOUT = "header_timeout"
+    BODY_TIMEOUT = "body_timeout"  # the deadline of the exchange passed while the body was read
+    TOO_LARGE = "too_large"  # read() met more than its limit
+
+
+class UpstreamError(Exception):
+    """*kind* says what broke, *request_written* whether a byte of the request may have reached the wire.
+
+    ``str()`` is for logs: host and port at most, never headers, query or body.
+    """
+
+    def __init__(self, kind: FaultKind, text: str, *, request_written: bool = False, dial_ms: float = 0.0) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.request_written = request_written
+        self.dial_ms = dial_ms
+
+    def __repr__(self) -> str:
+        return f"UpstreamError({self.kind}, {str(self)!r}, request_written={self.request_written})"
+
+
+@dataclass(slots=True)
+class Request:
+    """*url* is absolute http(s); *headers* go out as they are, after Host and Content-Length."""
+
+    method: str
+    url: str
+    headers: Headers
+    body: bytes = b""
+
+
+class Response(Protocol):
+    """Headers have arrived. The body is pulled; whoever holds it must end it by ``read`` to the end or ``close``."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]  # names lower-cased
+    dial_ms: float  # DNS + TCP + TLS of this exchange, 0 on a reused connection
+
+    def header(self, name: bytes) -> bytes | None:
+        """First value of the lower-case *name*."""
+        ...
+
+    async def chunk(self) -> bytes:
+        """All bytes that have arrived, at least one; ``b""`` at the end of the body. Raises UpstreamError.
+
+        Content-Encoding is never decoded: requests ask for identity.
+        """
+        ...
+
+    def deadline(self, when: float | None) -> None:
+        """The loop time at which a pending ``chunk`` fails with BODY_TIMEOUT. May be moved at any time, cheaply."""
+        ...
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body. Raises UpstreamError, TOO_LARGE above *limit*; what was read is ``partial`` on the error."""
+        ...
+
+    def close(self) -> None:
+        """Give the connection back when the body was read to its end, else drop it at once. Idempotent."""
+        ...
+
+
+class Client(Protocol):
+    async def send(self, request: Request, *, deadline: float, header_timeout: float) -> Response:
+        """Dial (or reuse), write, wait for the headers of the final answer (1xx skipped).
+
+        *deadline* is the loop time that ends dialling, writing and waiting (DIAL_TIMEOUT or HEADER_TIMEOUT) and,
+        until moved, the body; *header_timeout* counts seconds from the request being written. A stale pooled
+        connection that dies before any answer byte raises RESET with ``request_written=True``; the caller retries.
+        Cancellation at any await leaves no connection behind. Raises UpstreamError.
+        """
+        ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,62 @@
+"""The request log: one row per proxied request, never content."""
+
+import uuid
+
+from django.db import models
+
+
+class RequestLog(models.Model):
+    """What happened to one request. Ids of providers and keys are plain: history outlives what it names."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    request_hash = models.CharField(max_length=16)
+    created_at = models.DateTimeField()
+    state = models.CharField(max_length=10)
+    endpoint_type = models.CharField(max_length=12)
+    streaming = models.BooleanField(default=False)
+    model_id = models.CharField(max_length=520)
+    resolved_model_id = models.CharField(max_length=512, null=True)
+    provider_id = models.UUIDField(null=True)
+    virtual_key_id = models.UUIDField(null=True)
+    virtual_key_name = models.CharField(max_length=100, default="")
+    owner_user_id = models.UUIDField(null=True)
+    client_ip = models.CharField(max_length=64, null=True)
+    status_code = models.PositiveSmallIntegerField(null=True)
+    error_kind = models.CharField(max_length=30, null=True)
+    error_message = models.TextField(null=True)
+    failover_attempt = models.PositiveSmallIntegerField(default=0)
+    attempts = models.JSONField(null=True)
+    duration_ms = models.FloatField(default=0)
+    latency_ms = models.FloatField(default=0)
+    response_header_ms = models.FloatField(null=True)
+    ttft_ms = models.FloatField(null=True)
+    proxy_overhead_ms = models.FloatField(default=0)
+    parse_ms = models.FloatField(default=0)
+    failover_lookup_ms = models.FloatField(default=0)
+    model_lookup_ms = models.FloatField(default=0)
+    provider_lookup_ms = models.FloatField(default=0)
+    key_decrypt_ms = models.FloatField(default=0)
+    settings_read_ms = models.FloatField(default=0)
+    dial_ms = models.FloatField(default=0)
+    cache_hits = models.JSONField(default=dict)
+    tokens_prompt = models.IntegerField(default=0)
+    tokens_completion = models.IntegerField(default=0)
+    tokens_completion_reasoning = models.IntegerField(default=0)
+    tokens_prompt_cache_hit = models.IntegerField(default=0)
+    tokens_prompt_cache_miss = models.IntegerField(default=0)
+    tokens_per_second = models.FloatField(default=0)
+    cost_usd = models.DecimalField(max_digits=20, decimal_places=10, null=True)
+    node = models.CharField(max_length=100, null=True)
+
+    class Meta:
+        db_table = "request_logs"
+        ordering = ("-created_at", "-id")
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="logs_time"),
+            models.Index(fields=["provider_id", "-created_at"], name="logs_provider_time"),
+            models.Index(fields=["virtual_key_id", "-created_at"], name="logs_key_time"),
+            models.Index(fields=["state"], name="logs_state", condition=models.Q(state__in=["pending", "streaming"])),
+        ]
+
+    def __str__(self) -> str:
+        return self.request_hash
