@@ -1,0 +1,234 @@
+"""One request as it is lived: what was asked, who asks, and the way back to the client.
+
+The ASGI application makes it, resolution and the walk fill it. Everything that goes to the client goes through
+:meth:`Exchange.answer` or through :meth:`start_stream`, :meth:`write`, :meth:`end`; both put on the headers that every
+answer carries. All times are those of ``time.monotonic``.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+
+from modelhotel.core import catalogue
+from modelhotel.core.options import Options
+from proxy.answers import JSON, Answer, Header
+from proxy.keys import KeyRow
+from requestlogs.draft import Draft
+
+if TYPE_CHECKING:
+    from failover.resolve import Resolution
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+#: Streams get this many times ``request_timeout`` per attempt (failover-loop 4.1).
+STREAM_FACTOR = 10
+#: The whole request gets this many times the time of one attempt.
+OVERALL_FACTOR = 2
+#: Answers faster than this never pay for the disconnect watch. Seconds.
+WATCH_AFTER = 0.05
+
+_STREAM_HEADERS: tuple[Header, ...] = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+_KEEP_ALIVE: Header = (b"connection", b"keep-alive")
+_PRINTABLE = "".join(chr(c) for c in range(0x20, 0x7F) if chr(c) != "%")
+
+
+@lru_cache(maxsize=1024)
+def header_text(text: str) -> bytes:
+    """*text* as a header value: what is not printable ASCII becomes ``%XX`` of its UTF-8 bytes."""
+    return quote(text, safe=_PRINTABLE).encode("ascii")
+
+
+class Exchange:
+    """*endpoint* is the log family. *body* holds the members of the request as the bytes that came, *raw* all of them.
+
+    *deadline* is the moment after which no further attempt starts, *attempt_seconds* the time of one attempt.
+    *committed*: the status line went out. *gone*: the client left before its answer was complete.
+    """
+
+    __slots__ = (
+        "_about",
+        "_ended",
+        "_task",
+        "_timer",
+        "_watched",
+        "attempt_seconds",
+        "body",
+        "committed",
+        "contacted",
+        "deadline",
+        "draft",
+        "endpoint",
+        "gone",
+        "headers",
+        "include_usage",
+        "key",
+        "model",
+        "on_gone",
+        "opts",
+        "overhead_ms",
+        "raw",
+        "receive",
+        "resolution",
+        "scope",
+        "send",
+        "stream",
+    )
+
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        draft: Draft,
+        opts: Options,
+        key: KeyRow,
+        headers: list[Header],
+        endpoint: str = "chat",
+    ) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.draft = draft
+        self.opts = opts
+        self.key = key
+        self.headers = headers
+        self.endpoint = endpoint
+        self.body: dict[str, msgspec.Raw] = {}
+        self.raw = b""
+        self.model = ""
+        self.stream = False
+        self.include_usage = False
+        self.resolution: Resolution | None = None
+        self.attempt_seconds = 0.0
+        self.deadline = 0.0
+        #: Candidates contacted so far, in order: (provider name, upstream model id).
+        self.contacted: list[tuple[str, str]] = []
+        self.overhead_ms: float | None = None
+        self.committed = False
+        self.gone = False
+        #: Called once, in the event loop, when the client left; None = the watched task is cancelled.
+        self.on_gone: Callable[[], None] | None = None
+        self._about = opts[catalogue.ANSWER_HEADERS]
+        self._ended = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._watched: asyncio.Task[Any] | None = None
+
+    def accept(self, raw: bytes, body: dict[str, msgspec.Raw], model: str, stream: bool, include_usage: bool) -> None:
+        """The body was read and is well-formed; sets the clocks that depend on *stream*."""
+        self.raw, self.body, self.model = raw, body, model
+        self.stream, self.include_usage = stream, include_usage
+        self.attempt_seconds = self.opts[catalogue.REQUEST_TIMEOUT] * (STREAM_FACTOR if stream else 1)
+        self.deadline = self.draft.arrival + OVERALL_FACTOR * self.attempt_seconds
+
+    def contact(self, provider: str, model: str) -> None:
+        """A candidate is about to be asked; for the answer headers. Asking the same one again counts once."""
+        if self.overhead_ms is None:
+            self.overhead_ms = (time.monotonic() - self.draft.arrival) * 1000.0
+        pair = (provider, model)
+        if pair in self.contacted:
+            self.contacted.remove(pair)
+        self.contacted.append(pair)
+
+    # -- to the client
+
+    async def answer(self, status: int, body: bytes, extra: Iterable[Header] = (JSON,)) -> None:
+        """A whole answer in one go. *extra* holds its content type and what else it alone carries.
+
+        204 and 205 go out without a body.
+        """
+        self.committed = self._ended = True
+        headers = [*extra, *self.headers]
+        if self._about:
+            self._append_about(headers)
+        if status in (204, 205):
+            headers = [h for h in headers if h[0] != b"content-type"]
+            body = b""
+        else:
+            headers.append((b"content-length", b"%d" % len(body)))
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def say(self, answer: Answer) -> None:
+        await self.answer(answer.status, answer.body, answer.headers)
+
+    async def start_stream(self, extra: Iterable[Header] = (), status: int = 200) -> None:
+        """The status line and the headers of an event stream: the commit point."""
+        self.committed = True
+        headers = [*_STREAM_HEADERS, *extra, *self.headers]
+        if self.scope.get("http_version", "1.1") == "1.1":
+            headers.append(_KEEP_ALIVE)
+        if self._about:
+            self._append_about(headers)
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, data: bytes) -> None:
+        """Waits while the client does not read (backpressure). Raises nothing when the client left."""
+        await self.send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self) -> None:
+        self._ended = True
+        await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _append_about(self, headers: list[Header]) -> None:
+        if self.contacted:
+            provider, model = self.contacted[-1]
+            headers.append((b"x-modelhotel-provider", header_text(provider)))
+            headers.append((b"x-modelhotel-model", header_text(model)))
+        overhead = self.overhead_ms
+        if overhead is None:
+            overhead = (time.monotonic() - self.draft.arrival) * 1000.0
+        headers.append((b"x-modelhotel-attempts", b"%d" % len(self.contacted)))
+        headers.append((b"x-modelhotel-overhead-ms", b"%.3f" % overhead))
+
+    # -- whether the client is still there
+
+    def watch(self) -> None:
+        """From now on learn that the client left: *gone* becomes true and the calling task is cancelled.
+
+        Under uvicorn a send after the client left raises nothing, only ``receive`` tells; so one task waits in it,
+        started only when the answer takes longer than :data:`WATCH_AFTER`. Whoever catches the CancelledError and
+        finds *gone* true goes on after ``asyncio.current_task().uncancel()``. Idempotent.
+        """
+        if self._timer is None and not self._ended:
+            self._watched = asyncio.current_task()
+            self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER, self._start_watching)
+
+    def unwatch(self) -> None:
+        """Stop learning. Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._watched = None
+
+    def _start_watching(self) -> None:
+        if not self._ended:
+            self._task = asyncio.get_running_loop().create_task(self._wait_for_disconnect())
+
+    async def _wait_for_disconnect(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        # Servers report a finished answer in the same words.
+        if self._ended or self._watched is None:
+            return
+        self.gone = True
+        if self.on_gone is not None:
+            self.on_gone()
+        else:
+            self._watched.cancel()
