@@ -17,6 +17,7 @@ import pytest  # noqa: E402
 
 from modelhotel.core import events, snapshots  # noqa: E402
 from modelhotel.core.clock import ManualClock  # noqa: E402
+from tests.upstream.fixtures import provider_a, provider_b, provider_c  # noqa: E402, F401
 
 
 @pytest.fixture(scope="session")
