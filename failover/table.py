@@ -1,0 +1,175 @@
+"""The routing table: every group joined with the catalogue, made once per change and read by every request."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from modelhotel.core import snapshots
+from modelhotel.core.ids import parse_uuid
+from modelhotel.core.snapshots import Snapshot
+from providers import cache
+from providers.cache import Catalogue, ModelRow, ProviderRow
+
+log = logging.getLogger("failover")
+
+ENTRY_DISABLED = "entry disabled"
+MODEL_NOT_FOUND = "model not found"
+MODEL_DISABLED = "model disabled"
+PROVIDER_NOT_FOUND = "provider not found"
+PROVIDER_DISABLED = "provider disabled"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One member of a candidate list. *fault* is why it can not be asked whoever asks; empty = fully routable."""
+
+    id: str
+    on: bool
+    model: ModelRow | None
+    provider: ProviderRow | None
+    fault: str = ""
+
+    @property
+    def shown(self) -> str:
+        """``provider/model id``; what is left of it when a row is gone."""
+        if self.model is None:
+            return self.id
+        return f"{self.provider.name}/{self.model.model_id}" if self.provider else self.model.model_id
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Live:
+    """A fully routable entry and its place in the list."""
+
+    position: int
+    provider: ProviderRow
+    model: ModelRow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """One row of failover groups, joined. *name* is what follows ``hotel/``."""
+
+    id: str
+    name: str
+    display_name: str
+    enabled: bool
+    entries: tuple[Entry, ...]
+    live: tuple[Live, ...]
+    created_at: float = 0.0
+
+
+class GroupRecord(Protocol):
+    """The columns that routing reads; a ``FailoverGroup`` row has them."""
+
+    @property
+    def display_model(self) -> str: ...
+    @property
+    def display_name(self) -> str | None: ...
+    @property
+    def priority_order(self) -> object: ...
+    @property
+    def entry_enabled(self) -> object: ...
+    @property
+    def group_enabled(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoutingTable:
+    """Immutable; a request keeps the one it started with. *ready* is False before the first build."""
+
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    ready: bool = False
+    # Filled as names are asked for; holds names of existing model rows only, so clients can not make it grow.
+    _bare: dict[str, tuple[Live, ...]] = field(default_factory=dict)
+
+    def bare(self, name: str) -> tuple[Live, ...]:
+        """Every enabled row with exactly this id on an enabled provider: fresh inventories first, then oldest."""
+        found = self._bare.get(name)
+        if found is None:
+            found = _bare_entries(self.catalogue, name)
+            if found:
+                self._bare[name] = found
+        return found
+
+
+def _bare_entries(catalogue: Catalogue, name: str) -> tuple[Live, ...]:
+    pairs = [
+        (provider, model)
+        for model in catalogue.by_model_id.get(name, ())
+        if model.enabled and (provider := catalogue.providers.get(model.provider_id)) is not None and provider.enabled
+    ]
+    pairs.sort(key=lambda pair: (pair[0].inventory_stale, pair[0].created_at, pair[0].id))
+    return tuple(Live(at, provider, model) for at, (provider, model) in enumerate(pairs))
+
+
+def member_ids(stored: object, group: str) -> list[str]:
+    """The ids of a stored ``priority_order``, canonical, first of equals; what is no UUID is ignored and logged."""
+    found: dict[str, None] = {}
+    for item in stored if isinstance(stored, list) else ():
+        value = parse_uuid(item)
+        if value is None:
+            log.warning("failover: unusable entry ignored", extra={"attrs": {"group": group}})
+        else:
+            found[str(value)] = None
+    if not isinstance(stored, list):
+        log.warning("failover: unusable priority order ignored", extra={"attrs": {"group": group}})
+    return list(found)
+
+
+def toggles(stored: object) -> dict[str, bool]:
+    """The usable part of a stored ``entry_enabled``; a missing key means on everywhere."""
+    if not isinstance(stored, dict):
+        return {}
+    return {str(value): flag for key, flag in stored.items() if (value := parse_uuid(key)) and isinstance(flag, bool)}
+
+
+def _entry(catalogue: Catalogue, member: str, on: bool) -> Entry:
+    model = catalogue.models.get(member)
+    provider = catalogue.providers.get(model.provider_id) if model else None
+    if not on:
+        fault = ENTRY_DISABLED
+    elif model is None:
+        fault = MODEL_NOT_FOUND
+    elif not model.enabled:
+        fault = MODEL_DISABLED
+    elif provider is None:
+        fault = PROVIDER_NOT_FOUND
+    else:
+        fault = "" if provider.enabled else PROVIDER_DISABLED
+    return Entry(member, on, model, provider, fault)
+
+
+def _group(catalogue: Catalogue, group_id: str, row: GroupRecord) -> Group:
+    flags = toggles(row.entry_enabled)
+    entries = tuple(
+        _entry(catalogue, member, flags.get(member, True))
+        for member in member_ids(row.priority_order, row.display_model)
+    )
+    live = tuple(
+        Live(at, entry.provider, entry.model)
+        for at, entry in enumerate(entries)
+        if not entry.fault and entry.provider is not None and entry.model is not None
+    )
+    return Group(group_id, row.display_model, row.display_name or "", row.group_enabled, entries, live)
+
+
+def join(catalogue: Catalogue, rows: Iterable[tuple[str, GroupRecord]]) -> RoutingTable:
+    """The table of *catalogue* and group rows given as (group id, row). Pure."""
+    groups = {row.display_model: _group(catalogue, group_id, row) for group_id, row in rows}
+    return RoutingTable(catalogue, groups, ready=True)
+
+
+def build() -> RoutingTable:
+    """From the database: the groups, and the catalogue as it is in memory or, where that is behind, as it is now."""
+    from failover.models import FailoverGroup
+
+    if cache.SNAPSHOT.behind(snapshots.read_versions()):
+        cache.SNAPSHOT.refresh()
+    rows = list(FailoverGroup.objects.all())
+    return join(cache.SNAPSHOT.current, ((str(row.id), row) for row in rows))
+
+
+SNAPSHOT: Snapshot[RoutingTable] = Snapshot("routing", ("providers", "models", "groups"), build, RoutingTable)
