@@ -61,9 +61,10 @@ class Draft:
     tokens_prompt_cache_miss: int = 0
     tokens_per_second: float = 0.0
     cost_usd: float | None = None
-    #: Set by the recorder: the row is in the table already and must be updated, not inserted.
-    inserted: bool = False
     finished: bool = False
+    #: The recorder's own: the state last written for a request still in flight, and when (monotonic).
+    written_state: str = ""
+    written_at: float = 0.0
 
     def elapsed_ms(self) -> float:
         return (time.monotonic() - self.arrival) * 1000.0

@@ -47,6 +47,7 @@ class RequestLog(models.Model):
     tokens_per_second = models.FloatField(default=0)
     cost_usd = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     node = models.CharField(max_length=100, null=True)
+    heartbeat_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "request_logs"

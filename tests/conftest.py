@@ -15,7 +15,7 @@ os.chdir(os.environ["DATA_DIR"])  # no .env of the developer is read
 
 import pytest  # noqa: E402
 
-from modelhotel.core import events, snapshots  # noqa: E402
+from modelhotel.core import events, options, snapshots  # noqa: E402
 from modelhotel.core.clock import ManualClock  # noqa: E402
 from tests.upstream.fixtures import provider_a, provider_b, provider_c  # noqa: E402, F401
 
@@ -41,6 +41,7 @@ def _clean_memory():
     """Snapshots and the event bus start empty in every test."""
     snapshots.reset_all()
     events.reset()
+    options.REGISTRY.forget()
     yield
     snapshots.reset_all()
     events.reset()

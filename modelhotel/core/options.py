@@ -168,6 +168,11 @@ class Registry:
         self._good: dict[str, object] = {}
         self._warned: set[tuple[str, str]] = set()
 
+    def forget(self) -> None:
+        """Drop the last good values and what was warned about (tests)."""
+        self._good.clear()
+        self._warned.clear()
+
     def add(self, option: Option[T]) -> Option[T]:
         if option.key in self.options:
             raise ValueError(f"option declared twice: {option.key}")

@@ -1,0 +1,147 @@
+"""How a draft becomes a row of plain values: no model instance, no ORM compilation on the way to the table."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from requestlogs.draft import Draft
+
+COLUMNS = (
+    "id",
+    "request_hash",
+    "created_at",
+    "state",
+    "endpoint_type",
+    "streaming",
+    "model_id",
+    "resolved_model_id",
+    "provider_id",
+    "virtual_key_id",
+    "virtual_key_name",
+    "owner_user_id",
+    "client_ip",
+    "status_code",
+    "error_kind",
+    "error_message",
+    "failover_attempt",
+    "attempts",
+    "duration_ms",
+    "latency_ms",
+    "response_header_ms",
+    "ttft_ms",
+    "proxy_overhead_ms",
+    "parse_ms",
+    "failover_lookup_ms",
+    "model_lookup_ms",
+    "provider_lookup_ms",
+    "key_decrypt_ms",
+    "settings_read_ms",
+    "dial_ms",
+    "cache_hits",
+    "tokens_prompt",
+    "tokens_completion",
+    "tokens_completion_reasoning",
+    "tokens_prompt_cache_hit",
+    "tokens_prompt_cache_miss",
+    "tokens_per_second",
+    "cost_usd",
+    "node",
+    "heartbeat_at",
+)
+_KEYS = ", ".join(f'"{name}"' for name in COLUMNS)
+_MARKS = ", ".join(["%s"] * len(COLUMNS))
+_SETS = ", ".join(f'"{name}" = excluded."{name}"' for name in COLUMNS if name not in ("id", "created_at"))
+
+#: One statement for a new row and for a row that was inserted while in flight: never a second row.
+UPSERT = f'INSERT INTO "request_logs" ({_KEYS}) VALUES ({_MARKS}) ON CONFLICT ("id") DO UPDATE SET {_SETS}'
+
+_MODEL_LENGTH, _NAME_LENGTH, _TEXT_LENGTH = 520, 100, 10_001
+_MAX_TOKENS = 2**31 - 1
+_encode = msgspec.json.Encoder().encode
+
+
+def _text(value: str | None, limit: int) -> str | None:
+    """PostgreSQL refuses NUL, and one row must not cost a batch."""
+    return None if value is None else value.replace("\x00", "�")[:limit]
+
+
+def _count(value: int) -> int:
+    return value if 0 <= value <= _MAX_TOKENS else 0
+
+
+def values(draft: Draft, node: str, now: float) -> tuple[Any, ...]:
+    """The row of *draft* in the order of :data:`COLUMNS`, with types any database takes: times as POSIX seconds."""
+    return (
+        draft.id,
+        draft.request_hash,
+        draft.created_at,
+        draft.state,
+        draft.endpoint_type,
+        draft.streaming,
+        _text(draft.model_id, _MODEL_LENGTH),
+        _text(draft.resolved_model_id, 512),
+        draft.provider_id,
+        draft.virtual_key_id,
+        _text(draft.virtual_key_name, _NAME_LENGTH),
+        draft.owner_user_id,
+        draft.client_ip,
+        draft.status_code,
+        draft.error_kind,
+        _text(draft.error_message, _TEXT_LENGTH),
+        draft.failover_attempt,
+        None if draft.attempts is None else _encode(draft.attempts).decode().replace("\\u0000", "�"),
+        draft.duration_ms,
+        draft.latency_ms,
+        draft.response_header_ms,
+        draft.ttft_ms,
+        draft.proxy_overhead_ms,
+        draft.parse_ms,
+        draft.failover_lookup_ms,
+        draft.model_lookup_ms,
+        draft.provider_lookup_ms,
+        draft.key_decrypt_ms,
+        draft.settings_read_ms,
+        draft.dial_ms,
+        _encode(draft.cache_hits).decode(),
+        _count(draft.tokens_prompt),
+        _count(draft.tokens_completion),
+        _count(draft.tokens_completion_reasoning),
+        _count(draft.tokens_prompt_cache_hit),
+        _count(draft.tokens_prompt_cache_miss),
+        draft.tokens_per_second,
+        None if draft.cost_usd is None else f"{draft.cost_usd:.10f}",
+        node,
+        now,
+    )
+
+
+_IDS = tuple(COLUMNS.index(name) for name in ("id", "provider_id", "virtual_key_id", "owner_user_id"))
+_TIMES = tuple(COLUMNS.index(name) for name in ("created_at", "heartbeat_at"))
+
+
+def _sqlite_time(value: float) -> str:
+    return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def _postgres_time(value: float) -> datetime:
+    return datetime.fromtimestamp(value, UTC)
+
+
+def adapter(vendor: str) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What turns :func:`values` into parameters of *vendor* (``sqlite``: ids as 32 hex digits, times as text)."""
+    sqlite = vendor == "sqlite"
+    time_of: Callable[[float], Any] = _sqlite_time if sqlite else _postgres_time
+
+    def adapt(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        found = list(row)
+        for at in _TIMES:
+            found[at] = time_of(found[at])
+        if sqlite:
+            for at in _IDS:
+                if found[at] is not None:
+                    found[at] = found[at].replace("-", "")
+        return tuple(found)
+
+    return adapt

@@ -1,0 +1,219 @@
+"""Reading the request log: filters, order, pages. Malformed filters are ignored, never an error."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from django.db import connection
+from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import NullIf
+from django.utils.dateparse import parse_datetime
+
+from modelhotel.core.actor import Actor
+from modelhotel.core.clock import rfc3339
+from modelhotel.core.ids import parse_uuid
+from providers.models import Provider
+from requestlogs import ports
+from requestlogs.columns import COLUMNS
+from requestlogs.models import RequestLog
+
+ENDPOINTS = frozenset({"chat", "messages", "responses", "embeddings", "rerank", "image", "tts", "stt"})
+Rows = QuerySet[RequestLog]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    page: int
+    per_page: int
+
+
+def clamp(text: str | None, default: int, low: int, high: int) -> int:
+    try:
+        value = int(text) if text else default
+    except ValueError:
+        value = default
+    return min(max(value, low), high)
+
+
+def visible_to(actor: Actor) -> Rows:
+    """Everything for administrators and viewers; a user's own rows, in the SQL, so that totals are theirs too."""
+    rows = RequestLog.objects.all()
+    return rows if actor.role != "user" else rows.filter(owner_user_id=actor.user_id)
+
+
+def _status(rows: Rows, text: str) -> Rows:
+    if text == "0":
+        return rows.filter(Q(status_code=0) | Q(status_code__isnull=True))
+    if len(text) == 3 and text[1:].lower() == "xx" and text[0] in "2345":
+        low = int(text[0]) * 100
+        return rows.filter(status_code__gte=low, status_code__lt=low + 100)
+    return rows.filter(status_code=int(text)) if text.isdigit() and len(text) <= 4 else rows
+
+
+def _attempt(rows: Rows, provider_id: uuid.UUID | None, status: int | None) -> Rows:
+    """Some attempt matches; both given: the same one."""
+    wanted: dict[str, object] = {}
+    if provider_id:
+        wanted["provider_id"] = str(provider_id)
+    if status:
+        wanted["status"] = status
+    if not wanted:
+        return rows
+    if connection.vendor == "postgresql":
+        return rows.filter(attempts__contains=[wanted])
+    checks = " AND ".join(f"json_extract(value, '$.{name}') = %s" for name in wanted)
+    found = RawSQL(
+        f'EXISTS (SELECT 1 FROM json_each("request_logs"."attempts") WHERE {checks})', tuple(wanted.values())
+    )
+    return rows.annotate(attempt_found=found).filter(attempt_found=True)
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        value = parse_datetime(text.replace(" ", "+")) if text else None
+    except ValueError:
+        return None
+    return value if value is not None and value.tzinfo is not None else None
+
+
+def filtered(rows: Rows, query: Mapping[str, str], actor: Actor) -> Rows:
+    """*query* as ``GET /api/logs`` takes it."""
+    if model := query.get("model_id"):
+        rows = rows.filter(Q(model_id__icontains=model) | Q(resolved_model_id__icontains=model))
+    for name in ("provider_id", "virtual_key_id", "owner_user_id"):
+        value = parse_uuid(query.get(name))
+        if value and (name != "owner_user_id" or actor.role in ("admin", "viewer")):
+            rows = rows.filter(**{name: value})
+    if address := query.get("client_ip"):
+        rows = rows.filter(client_ip=address)
+    if status := query.get("status_code"):
+        rows = _status(rows, status)
+    if query.get("endpoint_type") in ENDPOINTS:
+        rows = rows.filter(endpoint_type=query["endpoint_type"])
+    if start := _moment(query.get("from")):
+        rows = rows.filter(created_at__gte=start)
+    if end := _moment(query.get("to")):
+        rows = rows.filter(created_at__lt=end)
+    status_text = query.get("attempt_status", "")
+    attempt_status = int(status_text) if status_text.isdigit() and int(status_text) > 0 else None
+    return _attempt(rows, parse_uuid(query.get("attempt_provider_id")), attempt_status)
+
+
+def _provider_name() -> Subquery:
+    return Subquery(Provider.objects.filter(pk=OuterRef("provider_id")).values("name")[:1])
+
+
+def _sort_value(sort_by: str) -> Any:
+    simple = {"model": "model_id", "status": "status_code", "ip": "client_ip"}
+    positive = {
+        "tps": "tokens_per_second",
+        "ttft": "ttft_ms",
+        "response_header_ms": "response_header_ms",
+        "duration": "duration_ms",
+        "overhead": "proxy_overhead_ms",
+    }
+    if sort_by in simple:
+        return F(simple[sort_by])
+    if sort_by in positive:
+        return NullIf(F(positive[sort_by]), Value(0.0))
+    if sort_by == "tokens":
+        return NullIf(F("tokens_prompt") + F("tokens_completion"), Value(0))
+    if sort_by == "provider":
+        return _provider_name()
+    if sort_by == "key":
+        live = When(virtual_key_id__in=ports.live_key_ids(), then=F("virtual_key_name"))
+        return Case(live, default=Value(None))
+    return None
+
+
+def ordered(rows: Rows, sort_by: str, sort_dir: str) -> Rows:
+    """Rows without a value last in either direction; equal values newest first, then by id."""
+    value = _sort_value(sort_by)
+    if value is None:
+        return rows.order_by("created_at", "id") if sort_dir == "asc" else rows.order_by("-created_at", "-id")
+    rows = rows.annotate(sort_value=value)
+    first = F("sort_value").asc(nulls_last=True) if sort_dir == "asc" else F("sort_value").desc(nulls_last=True)
+    return rows.order_by(first, "-created_at", "-id")
+
+
+_IDS = ("id", "provider_id", "virtual_key_id", "owner_user_id")
+_SHAPED = {*_IDS, "created_at", "cost_usd", "heartbeat_at"}
+_PLAIN = tuple(name for name in COLUMNS if name not in _SHAPED)
+
+
+def entries(rows: list[RequestLog]) -> list[dict[str, object]]:
+    """What the API shows of *rows*: every column, the provider's name, whether the key is gone."""
+    provider_ids = {row.provider_id for row in rows if row.provider_id}
+    names = dict(Provider.objects.filter(pk__in=provider_ids).values_list("pk", "name")) if provider_ids else {}
+    key_ids = {row.virtual_key_id for row in rows if row.virtual_key_id}
+    live = set(ports.live_key_ids()) & key_ids if key_ids else set()
+    found = []
+    for row in rows:
+        entry: dict[str, object] = {name: getattr(row, name) for name in _PLAIN}
+        for name in _IDS:
+            value = getattr(row, name)
+            entry[name] = str(value) if value else None
+        entry["created_at"] = rfc3339(row.created_at, milliseconds=True)
+        entry["cost_usd"] = None if row.cost_usd is None else float(row.cost_usd)
+        entry["provider_name"] = names.get(row.provider_id, "Deleted") if row.provider_id else ""
+        entry["virtual_key_deleted"] = row.virtual_key_id is not None and row.virtual_key_id not in live
+        found.append(entry)
+    return found
+
+
+class BadCursor(ValueError):
+    """The cursor is none of ours."""
+
+
+def encode_cursor(row: RequestLog) -> str:
+    return msgspec.json.encode([row.created_at.isoformat(), str(row.id)]).hex()
+
+
+def decode_cursor(text: str) -> tuple[datetime, uuid.UUID]:
+    """Raises BadCursor."""
+    try:
+        moment, row_id = msgspec.json.decode(bytes.fromhex(text), type=tuple[datetime, uuid.UUID])
+    except (ValueError, msgspec.ValidationError):
+        raise BadCursor(text) from None
+    if moment.tzinfo is None:
+        raise BadCursor(text)
+    return moment, row_id
+
+
+def _older(rows: Rows, position: tuple[datetime, uuid.UUID]) -> Rows:
+    moment, row_id = position
+    return rows.filter(Q(created_at__lt=moment) | Q(created_at=moment, id__lt=row_id))
+
+
+def _newer(rows: Rows, position: tuple[datetime, uuid.UUID]) -> Rows:
+    moment, row_id = position
+    return rows.filter(Q(created_at__gt=moment) | Q(created_at=moment, id__gt=row_id))
+
+
+@dataclass(frozen=True, slots=True)
+class CursorPage:
+    """Newest first. ``next`` leads to older rows, ``prev`` to newer ones; None at the ends."""
+
+    rows: list[RequestLog]
+    next: str | None
+    prev: str | None
+
+
+def cursor_page(rows: Rows, cursor: str | None, direction: str, limit: int) -> CursorPage:
+    """Raises BadCursor."""
+    position = decode_cursor(cursor) if cursor else None
+    if position and direction == "before":
+        page = list(_newer(rows, position).order_by("created_at", "id")[:limit])[::-1]
+    else:
+        older = _older(rows, position) if position else rows
+        page = list(older.order_by("-created_at", "-id")[:limit])
+    if not page:
+        return CursorPage([], None, None)
+    first, last = page[0], page[-1]
+    has_older = _older(rows, (last.created_at, last.id)).exists()
+    has_newer = _newer(rows, (first.created_at, first.id)).exists()
+    return CursorPage(page, encode_cursor(last) if has_older else None, encode_cursor(first) if has_newer else None)

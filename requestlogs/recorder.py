@@ -1,0 +1,290 @@
+"""From the request that is lived to the row in the table, without the request ever waiting.
+
+The hot path hands over drafts with three calls of a few microseconds. One thread of its own writes every
+:data:`TICK` seconds or :data:`BATCH` rows. A request that ended by then costs one insert; one still in flight is
+inserted and later updated by the same upsert, so that a crash leaves a row to mark as interrupted.
+
+When the database does not answer, rows wait: first in memory, from :data:`MEMORY` rows on in a file, and only when
+that is full are rows lost, counted in :attr:`Recorder.lost` and warned about.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+
+from modelhotel.core import events
+from requestlogs import columns
+from requestlogs.draft import PARTS, Draft
+from requestlogs.spill import Spill
+
+TICK = 0.2
+BATCH = 500
+MEMORY = 20_000
+#: Seconds after which the row of a request in flight is written again, so that no sweep takes it for a lost one.
+HEARTBEAT = 60.0
+RETRY_MAX = 5.0
+INTERRUPTED = "request interrupted (server restart)"
+
+log = logging.getLogger("requestlog")
+Row = tuple[Any, ...]
+
+
+class Recorder:
+    """One per process. ``start``, ``streaming`` and ``finish`` belong to the event loop, the rest to any thread."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Draft] = {}
+        self._finished: deque[Draft] = deque()
+        self._rows: deque[Row] = deque()  # of the writer thread: adapted nothing yet, waiting for the database
+        self._wake = threading.Event()
+        self._flushed = threading.Condition()
+        self._asked = self._done = 0
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._failures = 0
+        self.node = ""
+        self.lost = 0
+        self.spill: Spill | None = None
+        self.written: Callable[[int], None] = lambda count: None
+
+    # -- the hot path ---------------------------------------------------------------------------------------------
+
+    def start(self, draft: Draft) -> None:
+        """The request is visible from now on; ``request.started`` once its model name is known."""
+        self._running[draft.id] = draft
+        if draft.model_id:
+            self.named(draft)
+
+    def named(self, draft: Draft) -> None:
+        """Publish ``request.started``: for a draft that was started before its model was known."""
+        events.publish(
+            "request.started",
+            "info",
+            "proxy",
+            f"Request for {draft.model_id}",
+            {
+                "request_id": draft.id,
+                "model_id": draft.model_id,
+                "streaming": draft.streaming,
+                "state": draft.state,
+                "owner_user_id": draft.owner_user_id,
+            },
+        )
+
+    def streaming(self, draft: Draft) -> None:
+        """The answer was committed as a stream."""
+        draft.state = "streaming"
+        events.publish(
+            "request.streaming",
+            "info",
+            "proxy",
+            f"Streaming {draft.model_id} from {draft.provider_name}",
+            {
+                "request_id": draft.id,
+                "model_id": draft.model_id,
+                "provider_name": draft.provider_name,
+                "state": draft.state,
+                "owner_user_id": draft.owner_user_id,
+            },
+        )
+
+    def finish(self, draft: Draft) -> None:
+        """The request is over: derive what is derived, queue the row. A second call does nothing."""
+        if draft.finished:
+            return
+        draft.finished = True
+        self._running.pop(draft.id, None)
+        complete(draft)
+        self._finished.append(draft)
+        if len(self._finished) >= BATCH:
+            self._wake.set()
+        failed = draft.state == "failed"
+        events.publish(
+            "request.completed",
+            "warning" if failed else "success",
+            "proxy",
+            f"Request for {draft.model_id} {draft.state}" + (f": {draft.error_message}" if draft.error_message else ""),
+            {
+                "request_id": draft.id,
+                "model_id": draft.model_id,
+                "provider_name": draft.provider_name,
+                "state": draft.state,
+                "status_code": draft.status_code,
+                "owner_user_id": draft.owner_user_id,
+            },
+        )
+
+    # -- for readers ----------------------------------------------------------------------------------------------
+
+    def running(self) -> list[Draft]:
+        return list(self._running.values())
+
+    @property
+    def queued(self) -> int:
+        """Rows that wait for the database, in memory."""
+        return len(self._finished) + len(self._rows)
+
+    def flush(self, timeout: float = 2.0) -> bool:
+        """Have everything known at this moment written, in-flight requests included; False when it took too long."""
+        if self._thread is None:
+            return self._tick(everything=True)
+        deadline = time.monotonic() + timeout
+        with self._flushed:
+            self._asked += 1
+            ticket = self._asked
+            self._wake.set()
+            while self._done < ticket:
+                if not self._flushed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                    return False
+        return True
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def run(self, node: str, data_dir: Path) -> None:
+        """Start the writer thread."""
+        self.node = node
+        self.spill = Spill(data_dir / "requestlog.spill")
+        self._stopping = False
+        self._thread = threading.Thread(target=self._loop, name="requestlog", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Close what still runs as interrupted, write everything (or spill it), end the thread."""
+        for draft in self.running():
+            if draft.error_message is None:
+                draft.error_kind, draft.error_message = "internal", INTERRUPTED
+            draft.state = "failed"
+            self.finish(draft)
+        thread, self._stopping = self._thread, True
+        self._wake.set()
+        if thread is not None:
+            thread.join(timeout)
+        self._thread = None
+
+    def _loop(self) -> None:
+        while not self._stopping:
+            self._wake.wait(TICK if not self._failures else min(RETRY_MAX, TICK * 2**self._failures))
+            self._wake.clear()
+            self._turn()
+        if not self._turn() and self.spill is not None:
+            self._lose(self.spill.append(self._rows))
+            self._rows.clear()
+        connection.close()
+
+    def _turn(self) -> bool:
+        with self._flushed:
+            asked = self._asked
+        ok = self._tick(everything=asked > self._done)
+        if ok:
+            with self._flushed:
+                self._done = max(self._done, asked)
+                self._flushed.notify_all()
+        return ok
+
+    def _tick(self, *, everything: bool = False) -> bool:
+        """Write what there is. True when nothing waits any more."""
+        finished = self._finished
+        now = time.time()
+        while finished:
+            self._rows.append(columns.values(finished.popleft(), self.node, now))
+        try:
+            if self.spill is not None and self.spill.pending():
+                self._write(self.spill.read())
+                self.spill.clear()
+            while self._rows:
+                batch = [self._rows[at] for at in range(min(BATCH, len(self._rows)))]
+                self._write(batch)
+                for _ in batch:
+                    self._rows.popleft()
+            self._write_running(now, everything=everything)
+        except (DatabaseError, InterfaceError, OSError) as problem:
+            self._failed(problem)
+            return False
+        self._failures = 0
+        return True
+
+    def _write_running(self, now: float, *, everything: bool) -> None:
+        """Requests in flight: those older than a tick, changed since, or due for their heartbeat."""
+        moment = time.monotonic()
+        due = [
+            draft
+            for draft in self.running()
+            if (draft.state != draft.written_state and (everything or moment - draft.arrival >= TICK))
+            or (draft.written_state and moment - draft.written_at >= HEARTBEAT)
+        ]
+        if due:
+            marks = [(draft, draft.state) for draft in due]
+            self._write([columns.values(draft, self.node, now) for draft in due])
+            for draft, state in marks:
+                draft.written_state, draft.written_at = state, moment
+
+    def _write(self, rows: Iterable[Row]) -> None:
+        """One transaction; where one row is at fault, row by row, so that it costs no other."""
+        adapt = columns.adapter(connection.vendor)
+        params = [adapt(row) for row in rows]
+        if not params:
+            return
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.executemany(columns.UPSERT, params)
+        except (OperationalError, InterfaceError):
+            raise
+        except DatabaseError:
+            for row in params:
+                self._write_alone(row)
+        self.written(len(params))
+
+    def _write_alone(self, row: Row) -> None:
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(columns.UPSERT, row)
+        except (OperationalError, InterfaceError):
+            raise
+        except DatabaseError:
+            log.exception("requestlog: row refused by the database", extra={"attrs": {"id": row[0]}})
+            self.lost += 1
+
+    def _failed(self, problem: Exception) -> None:
+        self._failures += 1
+        if self._failures in (1, 10) or self._failures % 100 == 0:
+            log.warning(
+                "requestlog: rows wait for the database",
+                extra={"attrs": {"queued": self.queued, "problem": type(problem).__name__}},
+            )
+        connection.close()
+        if len(self._rows) > MEMORY and self.spill is not None:
+            rows = list(self._rows)
+            self._rows.clear()
+            self._lose(self.spill.append(rows))
+
+    def _lose(self, count: int) -> None:
+        if count:
+            self.lost += count
+            log.error("requestlog: rows lost", extra={"attrs": {"count": count, "total": self.lost}})
+
+
+def complete(draft: Draft) -> None:
+    """Fill the columns that follow from others (operations 4.1)."""
+    if not draft.duration_ms:
+        draft.duration_ms = draft.elapsed_ms()
+    overhead = 0.0
+    for part in PARTS:
+        overhead += getattr(draft, part)
+    draft.proxy_overhead_ms = overhead
+    draft.latency_ms = max(0.0, draft.duration_ms - overhead)
+    if draft.state not in ("completed", "failed"):
+        good = draft.error_kind is None and draft.status_code is not None and 0 < draft.status_code < 400
+        draft.state = "completed" if good else "failed"
+    if draft.tokens_completion > 0 and not draft.tokens_per_second:
+        since = draft.ttft_ms if draft.streaming and draft.ttft_ms else overhead
+        spent = draft.duration_ms - since
+        draft.tokens_per_second = draft.tokens_completion / spent * 1000.0 if spent > 0 else 0.0
+
+
+RECORDER = Recorder()
