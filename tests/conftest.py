@@ -17,7 +17,36 @@ import pytest  # noqa: E402
 
 from modelhotel.core import events, options, snapshots  # noqa: E402
 from modelhotel.core.clock import ManualClock  # noqa: E402
+from tests import services  # noqa: E402
+
+LEFT_OUT = pytest.StashKey[str]()
 from tests.upstream.fixtures import provider_a, provider_b, provider_c  # noqa: E402, F401
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what needs a service that is not there, and say so in one line (CI: nothing may be left out)."""
+    gone = services.missing()
+    left_out = [item for item in items if any(item.get_closest_marker(name) for name in gone)]
+    if not left_out:
+        return
+    what = "; ".join(f"{name} suites need {need}" for name, need in gone.items())
+    if os.environ.get("MH_REQUIRE_ALL") == "1":
+        raise pytest.UsageError(f"MH_REQUIRE_ALL=1, but {what}")
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+    config.stash[LEFT_OUT] = f"{len(left_out)} tests left out: {what}"
+
+
+def pytest_terminal_summary(terminalreporter, exitstatus: int, config: pytest.Config) -> None:
+    if line := config.stash.get(LEFT_OUT, ""):
+        terminalreporter.write_line(line)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """With MH_REQUIRE_ALL=1 a skipped test is a failed run."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("MH_REQUIRE_ALL") == "1" and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,51 @@
+# make run: set up everything and serve on port 8080.   make test: set up everything and test it.
+PYTHON ?= python3
+BIN := .venv/bin
+RUN := .venv/.run-ready
+DEV := .venv/.dev-ready
+PACKAGES := modelhotel providers failover proxy requestlogs
+PYTEST := $(BIN)/python -m pytest -q
+
+.PHONY: run demo test lint types format bench clean
+
+run: $(RUN)
+	@exec $(BIN)/python manage.py serve
+
+demo: $(RUN)
+	@exec $(BIN)/python manage.py demo
+
+test: $(DEV)
+	$(PYTEST) tests --ignore=tests/bench -n 2
+	$(BIN)/python -m tests.services postgres || exit 0; MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m database -n 2
+	$(PYTEST) tests/bench
+
+lint: $(DEV)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+
+types: $(DEV)
+	$(BIN)/mypy $(PACKAGES)
+
+format: $(DEV)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(DEV)
+	$(BIN)/python -m tests.bench.smoke
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .bench
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Model Hotel needs Python 3.11 or newer: make PYTHON=python3.11 run")'
+	$(PYTHON) -m venv .venv
+
+$(RUN): requirements.txt | .venv/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(DEV): requirements-dev.txt requirements.txt | .venv/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt
+	@touch $@ $(RUN)
