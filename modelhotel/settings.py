@@ -6,16 +6,23 @@ from typing import Any
 
 import environ
 
+from modelhotel import master
+from modelhotel.core import logformat
 from modelhotel.core.environment import BadEnvironment, process_environ, read
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 try:
     MH = read(process_environ())
+    # The start sequence sets it again where it makes the master key.
+    SECRET_KEY = master.secret_key(master.known(MH))
 except BadEnvironment as problem:
     sys.exit(f"model hotel can not start: {problem}")
 
+#: The management command that runs, empty under daphne and other servers.
+COMMAND = sys.argv[1] if Path(sys.argv[0]).name == "manage.py" and len(sys.argv) > 1 else ""
+
 DEBUG = False
-ALLOWED_HOSTS = ["*"]
+ALLOWED_HOSTS = ["*"]  # health checks come by address; no link is ever made from the Host header
 ROOT_URLCONF = "modelhotel.urls"
 ASGI_APPLICATION = "modelhotel.asgi.application"
 AUTH_USER_MODEL = "modelhotel.User"
@@ -23,9 +30,10 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
-SECRET_KEY = "set-by-the-start-sequence-from-the-master-key"
 
 INSTALLED_APPS = [
+    # Costs 28 MB; serve does without.
+    *(["daphne"] if COMMAND == "runserver" else []),
     "modelhotel",
     "providers",
     "failover",
@@ -47,6 +55,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    *([] if MH.allow_embed else ["django.middleware.clickjacking.XFrameOptionsMiddleware"]),
 ]
 TEMPLATES = [
     {
@@ -62,15 +71,17 @@ TEMPLATES = [
         },
     },
 ]
+# Under ASGI each request runs in a thread of its own, so a connection that outlived its request would be lost in it.
 if MH.sqlite:
     MH.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     DATABASES: dict[str, dict[str, Any]] = {
         "default": {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": str(MH.data_dir / "modelhotel.sqlite3"),
-            "CONN_MAX_AGE": None,
+            "CONN_MAX_AGE": 0,
             "OPTIONS": {
                 "timeout": 20,
+                # Deferred, a transaction that reads and then writes fails at once beside the writer thread.
                 "transaction_mode": "IMMEDIATE",
                 "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
             },
@@ -78,8 +89,41 @@ if MH.sqlite:
     }
 else:
     postgres: dict[str, Any] = dict(environ.Env.db_url_config(MH.database_url))
-    DATABASES = {"default": {**postgres, "CONN_MAX_AGE": 60}}
+    # The server puts a pool in front (modelhotel/ops/database.py); commands connect once.
+    DATABASES = {"default": {**postgres, "CONN_MAX_AGE": 0, "OPTIONS": {**postgres.get("OPTIONS", {})}}}
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = MH.max_request_size  # held while reading by modelhotel/ops/front.py
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000  # bulk actions over long lists
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+if MH.redis_url:
+    CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
+        "default": {
+            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+            "CONFIG": {"hosts": [MH.redis_url], "prefix": "modelhotel"},
+        }
+    }
+else:
+    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+# Lines of a server go to stdout; a command's stdout is its answer.
+SERVER = COMMAND in ("", "serve", "runserver")
+LOGGING = logformat.config(
+    MH.log_format,
+    debug=MH.debug_log,
+    scopes=MH.debug_log_scopes,
+    stream="ext://sys.stdout" if SERVER else "ext://sys.stderr",
+)
+
+# Sent over TLS only (providers.md 11.4).
+SECURE_HSTS_SECONDS = 63_072_000
+SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+SECURE_HSTS_PRELOAD = True
+SECURE_REFERRER_POLICY = "strict-origin-when-cross-origin"
+X_FRAME_OPTIONS = "DENY"
+# What "auto" means for one answer is decided where the cookie is written, from that request's scheme.
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MH.cookie_secure != "never"
+# W008: TLS and the redirect to it are the front proxy's; the gateway itself speaks plain HTTP.
+SILENCED_SYSTEM_CHECKS = ["security.W008"]

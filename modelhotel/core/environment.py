@@ -31,6 +31,7 @@ class Environment:
     old_master_key: str = ""
     database_url: str = ""
     database_max_conns: int = 25
+    database_min_conns: int = 5
     redis_url: str = ""
     node_name: str = ""
     host: str = "127.0.0.1"
@@ -150,11 +151,13 @@ def read(raw: Mapping[str, str]) -> Environment:
     client = reader.text("UPSTREAM_CLIENT", "native").strip().lower()
     if client not in ("native", "httpx"):
         raise BadEnvironment(f"UPSTREAM_CLIENT: {client!r} is neither native nor httpx")
+    most_connections = reader.number("DATABASE_MAX_CONNS", 25, 1, 1000)
     values: dict[str, object] = {
         "master_key": reader.text("MASTER_KEY"),
         "old_master_key": reader.text("OLD_MASTER_KEY"),
         "database_url": _database_url(reader),
-        "database_max_conns": reader.number("DATABASE_MAX_CONNS", 25, 1, 1000),
+        "database_max_conns": most_connections,
+        "database_min_conns": min(reader.number("DATABASE_MIN_CONNS", 5, 1, 1000), most_connections),
         "redis_url": reader.text("REDIS_URL").strip(),
         "node_name": reader.text("NODE_NAME", socket.gethostname()).strip(),
         "host": host,

@@ -1,0 +1,145 @@
+"""How a log record is printed: one line of text or one JSON object, and which debug lines are kept.
+
+A record's *scope* is the text before the first ``:`` of its message (``proxy: failover triggered``), else the name of
+its logger. Attributes travel in ``extra={"attrs": {...}}`` and keep their order.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+LEVELS = {
+    logging.DEBUG: "DEBUG",
+    logging.INFO: "INFO",
+    logging.WARNING: "WARN",
+    logging.ERROR: "ERROR",
+    logging.CRITICAL: "ERROR",
+}
+#: Libraries that narrate at INFO or DEBUG what our own lines say already, or addresses that hold credentials.
+QUIET = (
+    "apscheduler",
+    "asyncio",
+    "channels",
+    "channels_redis",
+    "concurrent",
+    "daphne",
+    "django.db.backends",
+    "django.template",
+    "httpcore",
+    "httpx",
+    "redis",
+    "urllib3",
+    "uvicorn",
+    "websockets",
+)
+#: Silent below ERROR: a pool without its database warns once per attempt, Django warns once per 4xx.
+SILENT = ("psycopg.pool", "django.request", "django.security.DisallowedHost")
+_SCOPE = re.compile(r"([A-Za-z][A-Za-z0-9_. -]{0,39}):")
+_BARE = re.compile(r'[^\s"=\x00-\x1f\x7f]+')
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def scope(record: logging.LogRecord) -> str:
+    """Lower case, so that it compares with DEBUG_LOG_SCOPES."""
+    found = _SCOPE.match(record.msg) if isinstance(record.msg, str) else None
+    return (found[1] if found else record.name).lower()
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, int | float):
+        return str(value)
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _escape(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def quoted(value: object) -> str:
+    """*value* as it stands after ``key=``: in double quotes where it could be misread, never with a line break."""
+    text = _plain(value)
+    if _BARE.fullmatch(text) and text.isprintable():
+        return text
+    return '"' + "".join(map(_escape, text)) + '"'
+
+
+def _attributes(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str, Any]:
+    attrs: dict[str, Any] = dict(getattr(record, "attrs", None) or {})
+    if record.exc_info and record.exc_info[0] is not None:
+        attrs["error"] = f"{record.exc_info[0].__name__}: {record.exc_info[1]}"
+        attrs["trace"] = formatter.formatException(record.exc_info)
+    return attrs
+
+
+def _moment(record: logging.LogRecord) -> str:
+    """RFC 3339, UTC, milliseconds."""
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+class TextFormatter(logging.Formatter):
+    """``time=… level=INFO msg="proxy: failover triggered" attempt=1 provider="My Prov"``"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        head = (
+            f"time={_moment(record)} level={LEVELS.get(record.levelno, 'INFO')}"
+            f' msg="{"".join(map(_escape, record.getMessage()))}"'
+        )
+        return " ".join([head, *(f"{key}={quoted(value)}" for key, value in _attributes(record, self).items())])
+
+
+class JsonFormatter(logging.Formatter):
+    """One object: ``time``, ``level``, ``source`` (the scope), ``msg``, then the attributes."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": _moment(record),
+            "level": LEVELS.get(record.levelno, "INFO"),
+            "source": scope(record),
+            "msg": record.getMessage(),
+        }
+        for key, value in _attributes(record, self).items():
+            line[f"{key}_" if key in line else key] = value
+        return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+class ScopeFilter(logging.Filter):
+    """Lets debug records through only when everything or their scope is being debugged."""
+
+    def __init__(self, everything: bool, scopes: frozenset[str]) -> None:
+        super().__init__()
+        self.everything = everything
+        self.scopes = scopes
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.INFO or self.everything or scope(record) in self.scopes
+
+
+def config(form: str, *, debug: bool, scopes: frozenset[str], stream: str) -> Mapping[str, Any]:
+    """For ``logging.config.dictConfig``. *form*: ``text`` or ``json``; *stream*: ``ext://sys.stdout`` or ``…stderr``."""
+    quiet = {name: {"level": "WARNING"} for name in QUIET}
+    silent = {name: {"level": "ERROR"} for name in SILENT}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"line": {"()": JsonFormatter if form == "json" else TextFormatter}},
+        "filters": {"scopes": {"()": ScopeFilter, "everything": debug, "scopes": scopes}},
+        "handlers": {
+            "out": {"class": "logging.StreamHandler", "stream": stream, "formatter": "line", "filters": ["scopes"]}
+        },
+        "root": {"level": "DEBUG" if debug or scopes else "INFO", "handlers": ["out"]},
+        # Django's own handlers (console in debug mode, mail to administrators) would print a second time.
+        "loggers": {**quiet, **silent, "django": {"handlers": [], "level": "INFO", "propagate": True}},
+    }
