@@ -31,6 +31,7 @@ class User(AbstractUser):
 class Session(AbstractBaseSession):
     """A sign-in. *session_key* holds the SHA-256 of the cookie, so a copy of the table opens nothing."""
 
+    session_key = models.CharField(max_length=64, primary_key=True)
     user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="+")
     ip = models.CharField(max_length=64, blank=True, default="")
     user_agent = models.CharField(max_length=256, blank=True, default="")
