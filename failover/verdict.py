@@ -7,6 +7,15 @@ of the attempts trail. Text of a provider never enters a cause.
 from dataclasses import dataclass
 from enum import StrEnum
 
+#: What a 402 claims: spent until someone pays. Seconds.
+PAYMENT_HINT = 90 * 24 * 3600.0
+
+#: The effective status of an error in the first event of a stream that carries none.
+FIRST_EVENT_STATUS = 502
+
+#: Silence, in seconds, after which a client that leaves tells on the provider, where the stall watchdog is off.
+SILENCE_FLOOR = 30.0
+
 
 class Verdict(StrEnum):
     CHARGE = "charge"
@@ -19,18 +28,22 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """*trail* is the ``breaker`` member of the trail element; empty = the element has none."""
+    """*trail* is the ``breaker`` member of the trail element; empty = the element has none. *pin_hint*: how long, in
+    seconds, an exhausted answer claims to stay so; 0 = it does not say.
+    """
 
     verdict: Verdict
     cause: str = ""
     status: int = 0
     trail: str = ""
+    pin_hint: float = 0.0
 
 
 NONE = Judgement(Verdict.NOOP)
 """No verdict and no word on the trail: client left, internal fault, hedge lost."""
 
 TRANSPORT = Judgement(Verdict.CHARGE, "upstream request failed", 0, "charge")
+"""No response: DNS, dial, TLS, reset, no headers in time, a deadline of ours. Once per attempt, after its retries."""
 
 
 def success(status: int = 0) -> Judgement:
@@ -57,16 +70,36 @@ def undecodable(status: int) -> Judgement:
     return Judgement(Verdict.CHARGE, "upstream body could not be translated", status, "charge")
 
 
+def client_left_early(silence: float, stall_timeout: float, status: int) -> Judgement:
+    """The client went before the first output frame of a stream, *silence* seconds into the attempt.
+
+    After little silence that is the client's affair. After at least *stall_timeout* it is the provider's stall: the
+    usual cause is a reverse proxy that cuts the idle connection behind it.
+    """
+    return probe_failed(status) if silence >= (stall_timeout or SILENCE_FLOOR) else NONE
+
+
 def of_status(status: int, *, moves_on: bool, open_on_exhaustion: bool) -> Judgement:
-    """The verdict of a non-2xx answer. *moves_on*: the status (not a phrase, not a prompt too long) fails over."""
-    if status in (404, 499) and moves_on:
-        return Judgement(Verdict.NOOP, f"upstream status {status}", status, "noop")
+    """The verdict of a non-2xx answer by its effective *status*.
+
+    *moves_on*: this answer may fail over, by its status or by a phrase in its text, whether or not a candidate is
+    left. One that may not (taken out of the list, ``failover_on_rate_limit`` off, a content-policy refusal) is alive.
+    What moves on for another reason than health, a 400 or 422 by a phrase or a prompt too long, is alive either way.
+    """
+    phrase = f"upstream status {status}"
     if not moves_on:
-        return Judgement(Verdict.ALIVE, f"upstream status {status} (alive)", status, "alive")
+        return Judgement(Verdict.ALIVE, f"{phrase} (alive)", status, "alive")
+    if status in (404, 499):
+        return Judgement(Verdict.NOOP, trail="noop")
     if status == 402:
         if open_on_exhaustion:
-            return Judgement(Verdict.EXHAUSTED, "upstream status 402 (exhausted)", 402, "charge")
-        return Judgement(Verdict.CHARGE, "upstream status 402 (payment required, not opened by setting)", 402, "charge")
+            return Judgement(Verdict.EXHAUSTED, f"{phrase} (exhausted)", status, "charge", PAYMENT_HINT)
+        return Judgement(Verdict.CHARGE, f"{phrase} (payment required, not opened by setting)", status, "charge")
     if status >= 500 or status in (401, 403, 429):
-        return Judgement(Verdict.CHARGE, f"upstream status {status}", status, "charge")
-    return Judgement(Verdict.ALIVE, f"upstream status {status} (alive)", status, "alive")
+        return Judgement(Verdict.CHARGE, phrase, status, "charge")
+    return Judgement(Verdict.ALIVE, f"{phrase} (alive)", status, "alive")
+
+
+def of_first_event(carried: int | None, *, moves_on: bool, open_on_exhaustion: bool) -> Judgement:
+    """An error frame inside a 2xx stream before any output: judged as if the provider had answered that status."""
+    return of_status(carried or FIRST_EVENT_STATUS, moves_on=moves_on, open_on_exhaustion=open_on_exhaustion)

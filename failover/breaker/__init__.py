@@ -1,0 +1,57 @@
+"""The circuit breaker; :func:`board` is the one of this process."""
+
+from collections.abc import Mapping
+
+from failover.breaker.board import Board
+from failover.breaker.rules import BreakerSettings, of_options
+from modelhotel.core import options
+from modelhotel.core.clock import SYSTEM
+from modelhotel.core.options import Options
+from providers import cache
+
+
+class _Settings:
+    """The breaker's settings of the options in force, read anew only when those were swapped."""
+
+    def __init__(self) -> None:
+        self._read: tuple[Options, BreakerSettings] | None = None
+
+    def __call__(self) -> BreakerSettings:
+        values = options.current()
+        read = self._read
+        if read is None or read[0] is not values:
+            read = self._read = values, of_options(values)
+        return read[1]
+
+
+def _name_of(provider_id: str) -> str:
+    """The provider's current name; empty for one that is not (or no longer) in the catalogue."""
+    row = cache.SNAPSHOT.current.providers.get(provider_id)
+    return row.name if row else ""
+
+
+def _new() -> Board:
+    return Board(SYSTEM, _Settings(), _name_of)
+
+
+_board = _new()
+
+
+def board() -> Board:
+    return _board
+
+
+def reset_board() -> Board:
+    """Start with a fresh board (tests)."""
+    global _board
+    _board = _new()
+    return _board
+
+
+def _follow_catalogue(catalogue: cache.Catalogue) -> None:
+    # Also catches late results of a deleted provider, and deletions made by another process.
+    known: Mapping[str, cache.ProviderRow] = catalogue.providers
+    _board.keep_only(known.keys())
+
+
+cache.SNAPSHOT.listeners.append(_follow_catalogue)
