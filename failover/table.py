@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from failover.grouping import member_ids, toggles_of, unusable
 from modelhotel.core import snapshots
-from modelhotel.core.ids import parse_uuid
 from modelhotel.core.snapshots import Snapshot
 from providers import cache
 from providers.cache import Catalogue, ModelRow, ProviderRow
@@ -105,27 +105,6 @@ def _bare_entries(catalogue: Catalogue, name: str) -> tuple[Live, ...]:
     return tuple(Live(at, provider, model) for at, (provider, model) in enumerate(pairs))
 
 
-def member_ids(stored: object, group: str) -> list[str]:
-    """The ids of a stored ``priority_order``, canonical, first of equals; what is no UUID is ignored and logged."""
-    found: dict[str, None] = {}
-    for item in stored if isinstance(stored, list) else ():
-        value = parse_uuid(item)
-        if value is None:
-            log.warning("failover: unusable entry ignored", extra={"attrs": {"group": group}})
-        else:
-            found[str(value)] = None
-    if not isinstance(stored, list):
-        log.warning("failover: unusable priority order ignored", extra={"attrs": {"group": group}})
-    return list(found)
-
-
-def toggles(stored: object) -> dict[str, bool]:
-    """The usable part of a stored ``entry_enabled``; a missing key means on everywhere."""
-    if not isinstance(stored, dict):
-        return {}
-    return {str(value): flag for key, flag in stored.items() if (value := parse_uuid(key)) and isinstance(flag, bool)}
-
-
 def _entry(catalogue: Catalogue, member: str, on: bool) -> Entry:
     model = catalogue.models.get(member)
     provider = catalogue.providers.get(model.provider_id) if model else None
@@ -143,11 +122,10 @@ def _entry(catalogue: Catalogue, member: str, on: bool) -> Entry:
 
 
 def _group(catalogue: Catalogue, group_id: str, row: GroupRecord) -> Group:
-    flags = toggles(row.entry_enabled)
-    entries = tuple(
-        _entry(catalogue, member, flags.get(member, True))
-        for member in member_ids(row.priority_order, row.display_model)
-    )
+    flags = toggles_of(row.entry_enabled)
+    if unusable(row.priority_order):
+        log.warning("failover: unusable entries ignored", extra={"attrs": {"group": row.display_model}})
+    entries = tuple(_entry(catalogue, member, flags.get(member, True)) for member in member_ids(row.priority_order))
     live = tuple(
         Live(at, entry.provider, entry.model)
         for at, entry in enumerate(entries)
