@@ -23,6 +23,7 @@ from failover.breaker.rules import BreakerSettings
 from failover.breaker.state import Circuit, Moment, Move, State
 from failover.verdict import Judgement, Verdict
 from modelhotel.core.clock import Clock
+from providers.ports import CircuitHealth
 
 #: Circuits per provider above which a closed one is dropped for each new one.
 CAPACITY = 256
@@ -59,8 +60,6 @@ class Board:
         self.clock = clock
         self.settings = settings
         self.name_of = name_of
-        #: Raised by every transition and reset; tells a cached status that it is old.
-        self.generation = 0
         self._circuits: dict[str, dict[str, Circuit]] = {}
         # Providers with a circuit that is not closed, and these circuits; replaced whole, so readers need no lock.
         self._troubled: dict[str, tuple[Circuit, ...]] = {}
@@ -135,11 +134,17 @@ class Board:
         with self._lock:
             return rules.enabled and self._skipped(provider_id, now, rules)
 
-    def probing(self, provider_id: str) -> bool:
-        """Some circuit is half-open (or due for a probe) and none is open."""
+    def health(self, provider_id: str) -> CircuitHealth:
+        """What the circuits say about a provider's health; nothing while the breaker is switched off."""
         if provider_id not in self._troubled:
-            return False
-        return self.settings().enabled and self.state_of(provider_id) is State.HALF_OPEN
+            return CircuitHealth()
+        rules, now = self.settings(), self.clock.monotonic()
+        if not rules.enabled:
+            return CircuitHealth()
+        with self._lock:
+            states = {machine.reported(c, now, rules) for c in self._troubled.get(provider_id, ())}
+            skipped = self._skipped(provider_id, now, rules)
+        return CircuitHealth(skipped, any_open=State.OPEN in states, half_open=State.HALF_OPEN in states)
 
     def state_of(self, provider_id: str) -> State:
         """The reported state of the provider's most degraded circuit."""
@@ -184,7 +189,6 @@ class Board:
                 if circuit is not None:
                     cleared.append(Reset(provider_id, model, machine.reported(circuit, now, rules)))
                     self._drop(provider_id, model)
-            self.generation += 1
         for done in cleared:
             report.tell_reset(done.provider_id, done.model, done.previous)
         return cleared
@@ -194,7 +198,6 @@ class Board:
         with self._lock:
             self._circuits.pop(provider_id, None)
             self._troubled.pop(provider_id, None)
-            self.generation += 1
 
     def keep_only(self, provider_ids: Collection[str]) -> None:
         """Forget every provider that is not among *provider_ids*."""
@@ -247,7 +250,6 @@ class Board:
     def _moved(self, provider_id: str, circuit: Circuit, move: Move, now: Moment, rules: BreakerSettings) -> Report:
         """A circuit changed its state: keep the index right and read what is told about it."""
         self._note_troubled(provider_id)
-        self.generation += 1
         return Report(
             provider_id=provider_id,
             model=circuit.model,

@@ -1,0 +1,14 @@
+"""The breaker's part of a provider's health (``circuit-breaker`` 21.4), in the shape of the providers' port."""
+
+from failover.breaker import board
+from providers.ports import CircuitHealth
+
+
+def health(provider_id: str) -> CircuitHealth:
+    """What the circuits of one provider say right now; nothing while the breaker is switched off."""
+    return board().health(provider_id)
+
+
+def forget(provider_id: str) -> None:
+    """The provider is deleted: its circuits are discarded."""
+    board().forget(provider_id)
