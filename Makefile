@@ -16,7 +16,9 @@ demo: $(RUN)
 
 test: $(DEV)
 	$(PYTEST) tests --ignore=tests/bench -n 2
-	$(BIN)/python -m tests.services postgres || exit 0; MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m database -n 2
+	@if $(BIN)/python -m tests.services postgres; then set -x; \
+	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m database -n 2; \
+	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 	$(PYTEST) tests/bench
 
 lint: $(DEV)
