@@ -3,7 +3,6 @@
 Reported counts come as integers, integral floats or decimal strings; one that can not be read costs only itself.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -20,8 +19,7 @@ _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _ANY = msgspec.json.Decoder()
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """Tokens. *reasoning* is part of *completion*, *cache_hit* and *cache_miss* are parts of *prompt*.
 
     *cached* is True when the provider said anything about a prompt cache.

@@ -6,7 +6,6 @@ is never taken apart.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -130,8 +129,7 @@ def detailed_reasoning(details: object) -> str:
 # -- the answer
 
 
-@dataclass(frozen=True, slots=True)
-class ChatAnswer:
+class ChatAnswer(msgspec.Struct, frozen=True):
     """A judged non-streaming answer. *body* is what the client gets (empty unless *verdict* lets it through).
 
     *carries*: something was delivered. *delivered*: bytes of text, reasoning and tool calls, counted only where

@@ -1,0 +1,234 @@
+"""What a request cost: to the key's counter, to the request row, in dollars.
+
+The hot path only adds numbers in memory. One thread writes them about once a second, one statement per key and
+provider, whatever the number of requests; what can not be written waits for the next turn.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from django.db import connection, transaction
+from django.db.models import F
+
+from modelhotel.core import events
+from providers.cache import ModelRow
+from providers.models import Provider
+from proxy import usage as usages
+from proxy.exchange import Exchange
+from proxy.keys import KeyRow
+from proxy.models import VirtualKey
+from proxy.usage import Usage
+
+#: Seconds between two writes.
+INTERVAL = 1.0
+#: Seconds one write may take (v1-api 10.8).
+WRITE_LIMIT = 5.0
+#: Seconds between two attempts while the database does not answer.
+RETRY_AFTER = 5.0
+
+log = logging.getLogger("tokens")
+
+
+class _Spent:
+    """Of one key, since the last write. *used_at* is a POSIX time."""
+
+    __slots__ = ("name", "tokens", "used_at")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tokens = 0
+        self.used_at = 0.0
+
+
+class Meter:
+    """One per process. ``add`` and ``touch`` are for the hot path, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keys: dict[str, _Spent] = {}
+        self._providers: dict[str, float] = {}
+        self._failing: set[str] = set()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    # -- the hot path
+
+    def add(self, key: KeyRow, tokens: int) -> None:
+        """*tokens* go to the key's running total, together with "used now"; 0 or less writes nothing."""
+        if tokens > 0:
+            self._note(key, tokens)
+
+    def touch(self, key: KeyRow) -> None:
+        """The key was used now."""
+        self._note(key, 0)
+
+    def _note(self, key: KeyRow, tokens: int) -> None:
+        with self._lock:
+            spent = self._keys.get(key.id)
+            if spent is None:
+                spent = self._keys[key.id] = _Spent(key.name)
+            spent.tokens += tokens
+            spent.used_at = time.time()
+
+    def touch_provider(self, provider_id: str) -> None:
+        """A request is being sent to the provider now."""
+        with self._lock:
+            self._providers[provider_id] = time.time()
+
+    # -- the writer
+
+    def start(self) -> None:
+        self._stopping = False
+        self._thread = threading.Thread(target=self._loop, name="metering", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Write what is left and end the thread. Seconds."""
+        thread, self._thread = self._thread, None
+        self._stopping = True
+        self._wake.set()
+        if thread is not None:
+            thread.join(timeout)
+
+    def _loop(self) -> None:
+        wait = INTERVAL
+        while not self._stopping:
+            self._wake.wait(wait)
+            wait = INTERVAL if self.flush() else RETRY_AFTER
+        self._wake.clear()
+        connection.close()
+
+    def flush(self) -> bool:
+        """Write now, in this thread. False when the database refused; nothing is lost then."""
+        with self._lock:
+            keys, self._keys = self._keys, {}
+            providers, self._providers = self._providers, {}
+        if not keys and not providers:
+            return True
+        try:
+            _write(keys, providers)
+        except Exception as problem:
+            self._put_back(keys, providers)
+            self._report(keys, problem)
+            connection.close()
+            return False
+        self._failing.clear()
+        return True
+
+    def _put_back(self, keys: Mapping[str, _Spent], providers: Mapping[str, float]) -> None:
+        with self._lock:
+            for key_id, spent in keys.items():
+                newer = self._keys.setdefault(key_id, spent)
+                if newer is not spent:
+                    newer.tokens += spent.tokens
+            for provider_id, at in providers.items():
+                self._providers.setdefault(provider_id, at)
+
+    def _report(self, keys: Mapping[str, _Spent], problem: Exception) -> None:
+        """One event per key and outage; a stamp that failed is only logged."""
+        log.warning("tokens: counters not written", extra={"attrs": {"problem": type(problem).__name__}})
+        for key_id, spent in keys.items():
+            if spent.tokens and key_id not in self._failing:
+                self._failing.add(key_id)
+                events.publish(
+                    "tokens.error",
+                    "error",
+                    "proxy",
+                    f'Token counting failed for key "{spent.name}"',
+                    {"error": type(problem).__name__, "key": spent.name},
+                )
+
+    def reset(self) -> None:
+        """Forget everything (tests)."""
+        with self._lock:
+            self._keys, self._providers = {}, {}
+        self._failing.clear()
+
+
+def _write(keys: Mapping[str, _Spent], providers: Mapping[str, float]) -> None:
+    """One transaction, rows in a fixed order so that two processes do not wait for each other."""
+    with transaction.atomic():
+        _limit_wait()
+        for key_id in sorted(keys):
+            spent, rows = keys[key_id], VirtualKey.objects.filter(pk=key_id)
+            used_at = datetime.fromtimestamp(spent.used_at, UTC)
+            if spent.tokens:
+                rows.update(tokens_used=F("tokens_used") + spent.tokens, last_used_at=used_at)
+            else:
+                rows.update(last_used_at=used_at)
+        for provider_id in sorted(providers):
+            used_at = datetime.fromtimestamp(providers[provider_id], UTC)
+            Provider.objects.filter(pk=provider_id).update(last_used_at=used_at)
+
+
+def _limit_wait() -> None:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL statement_timeout = {int(WRITE_LIMIT * 1000)}")
+
+
+METER = Meter()
+
+
+# -- what one answer costs
+
+
+def cost(model: ModelRow, usage: Usage) -> float | None:
+    """Dollars at the model's prices; None when it has no price. Cached prompt tokens at the cache price if known."""
+    price, cached_price = model.input_price_per_million, model.input_price_per_million_cache_hit
+    if price is None and model.output_price_per_million is None:
+        return None
+    hit = min(usage.cache_hit, usage.prompt) if cached_price is not None else 0
+    dollars = (usage.prompt - hit) * (price or 0.0) + hit * (cached_price or 0.0)
+    return (dollars + usage.completion * (model.output_price_per_million or 0.0)) / 1_000_000
+
+
+def charge(exchange: Exchange, model: ModelRow, usage: Usage | None, delivered: int) -> None:
+    """The answer that served, or what of it went out: once per request.
+
+    *delivered* are the bytes of text, reasoning and tool calls that were (or would have been) the client's; where they
+    are there, a side missing from *usage* is estimated for the key's counter. The row keeps what was reported.
+    """
+    draft = exchange.draft
+    reported = usage or NOTHING
+    draft.tokens_prompt += reported.prompt
+    draft.tokens_completion += reported.completion
+    draft.tokens_completion_reasoning += reported.reasoning
+    draft.tokens_prompt_cache_hit += reported.cache_hit
+    draft.tokens_prompt_cache_miss += reported.cache_miss
+    _add_cost(exchange, cost(model, reported))
+    prompt, completion = reported.prompt, reported.completion
+    if delivered:
+        prompt = prompt or usages.tokens(usages.prompt_bytes(exchange.body))
+        completion = completion or usages.tokens(delivered)
+    METER.add(exchange.key, prompt + completion)
+
+
+def charge_rejected(exchange: Exchange, model: ModelRow, usage: Usage | None) -> None:
+    """A 2xx that did not serve: the provider read the prompt (failover-loop 9.4 and 12.6).
+
+    The reported prompt is added to the row, an estimate only to the key's counter and the cost.
+    """
+    if usage is not None and usage.prompt:
+        prompt = usage.prompt
+        exchange.draft.tokens_prompt += prompt
+    else:
+        prompt = usages.tokens(usages.prompt_bytes(exchange.body))
+    _add_cost(exchange, cost(model, Usage(prompt=prompt)))
+    METER.add(exchange.key, prompt)
+
+
+def _add_cost(exchange: Exchange, dollars: float | None) -> None:
+    if dollars is not None:
+        exchange.draft.cost_usd = (exchange.draft.cost_usd or 0.0) + dollars
+
+
+NOTHING = Usage()
+
+#: For the life cycle of the process: after the database is ready, and when requests have ended.
+start: Callable[[], None] = METER.start
+stop: Callable[..., None] = METER.stop
