@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from modelhotel.core.snapshots import Snapshot
 from providers.kinds.base import Kind
+
+if TYPE_CHECKING:
+    from providers.models import Provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +75,31 @@ class Catalogue:
         return self.by_name.get(reference) or self.by_routing_name.get(reference)
 
 
+def row_of(p: "Provider") -> ProviderRow:
+    """The row as the hot path sees it."""
+    from providers.kinds import registry
+
+    sealed = None
+    if p.encrypted_key is not None:
+        sealed = SealedKey(bytes(p.encrypted_key), bytes(p.key_nonce or b""), bytes(p.key_salt or b""))
+    return ProviderRow(
+        id=str(p.id),
+        name=p.name,
+        routing_name=p.routing_name,
+        base_url=p.base_url,
+        kind=registry.get(p.provider_type),
+        enabled=p.enabled,
+        sealed=sealed,
+        created_at=p.created_at.timestamp(),
+        inventory_stale=p.inventory_stale,
+    )
+
+
 def build() -> Catalogue:
     """Read all rows; two queries."""
-    from providers.kinds import registry
     from providers.models import Model, Provider
 
-    providers: dict[str, ProviderRow] = {}
-    for p in Provider.objects.all():
-        sealed = None
-        if p.encrypted_key is not None:
-            sealed = SealedKey(bytes(p.encrypted_key), bytes(p.key_nonce or b""), bytes(p.key_salt or b""))
-        providers[str(p.id)] = ProviderRow(
-            id=str(p.id),
-            name=p.name,
-            routing_name=p.routing_name,
-            base_url=p.base_url,
-            kind=registry.get(p.provider_type),
-            enabled=p.enabled,
-            sealed=sealed,
-            created_at=p.created_at.timestamp(),
-            inventory_stale=p.inventory_stale,
-        )
+    providers = {str(p.id): row_of(p) for p in Provider.objects.all()}
     models: dict[str, ModelRow] = {}
     by_model_id: dict[str, list[ModelRow]] = {}
     for m in Model.objects.all().iterator():

@@ -1,10 +1,14 @@
 """What a provider type is: URLs, auth, quirks of its chat body, how it lists its models."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar
-from urllib.parse import urlsplit
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
 
 Header = tuple[bytes, bytes]
+JSON_TYPE: Header = (b"content-type", b"application/json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,65 @@ class Listed:
     output_price_per_million: float | None = None
 
 
+class ListingError(Exception):
+    """A listing can not be had; the text is one line for the operator, without keys. *status*: 0 = no answer."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Http(Protocol):
+    """What a listing may do: JSON over the guarded client, with the retries of discovery."""
+
+    async def get(self, url: str, headers: Iterable[Header]) -> Any:
+        """The decoded JSON of a 200. Raises ListingError."""
+        ...
+
+    async def post(self, url: str, headers: Iterable[Header], body: Any) -> Any:
+        """The same for a POST of *body* as JSON."""
+        ...
+
+
+def stub(model_id: str, owned_by: str = "", **more: Any) -> Listed:
+    """A model of which only the id is known."""
+    made = Listed(model_id, model_id, model_id, owned_by=owned_by, capabilities={"streaming": True})
+    return replace(made, **more) if more else made
+
+
+def entries(payload: Any, member: str) -> list[dict[str, Any]]:
+    """The objects in the list *member* of a listing. Raises ListingError when there is no such list."""
+    found = payload.get(member) if isinstance(payload, dict) else None
+    if not isinstance(found, list):
+        raise ListingError(f"the listing has no list named {member}")
+    return [entry for entry in found if isinstance(entry, dict)]
+
+
+def text(entry: dict[str, Any], member: str) -> str:
+    """The string *member*, else ``""``."""
+    value = entry.get(member)
+    return value if isinstance(value, str) else ""
+
+
+def positive(value: Any) -> int | None:
+    """A whole number above 0, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 < value < 2**31 else None
+
+
+def words(value: Any) -> tuple[str, ...]:
+    return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
+
+
 class Kind:
     """One provider type. Subclasses set the class attributes and override what differs."""
 
     type: ClassVar[str]
     label: ClassVar[str]
     default_base_url: ClassVar[str] = ""
+    #: Shown in the empty address field of types without a default.
+    base_url_hint: ClassVar[str] = ""
     keyless_allowed: ClassVar[bool] = False
     self_hosted: ClassVar[bool] = False
     inserts_v1: ClassVar[bool] = False
@@ -58,11 +115,42 @@ class Kind:
 
     def auth_headers(self, key: str) -> list[Header]:
         """Empty for a keyless provider: no auth header of any kind is sent then."""
-        return [(b"authorization", b"Bearer " + key.encode("latin-1", "replace"))] if key else []
+        return [(b"authorization", b"Bearer " + key.encode("utf-8"))] if key else []
 
-    def normalise_base_url(self, text: str) -> str:
-        return text.strip()
+    def headers(self, key: str) -> list[Header]:
+        """What every call of the control plane carries."""
+        return [JSON_TYPE, *self.auth_headers(key)]
+
+    def normalise_base_url(self, given: str) -> str:
+        """What is stored for the address the operator typed."""
+        return with_v1(given) if self.self_hosted else given.strip()
+
+    def inject(self, body: dict[str, msgspec.Raw], model_id: str) -> None:
+        """Add to a chat body, in place, what this type wants when it is absent (v1-api 11.4)."""
+
+    async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
+        """The provider's own listing, in its order. Raises ListingError; an empty list is an answer."""
+        payload = await http.get(self.root(base_url) + "/models", self.headers(key))
+        return [stub(model_id, text(e, "owned_by")) for e in entries(payload, "data") if (model_id := text(e, "id"))]
+
+    async def check_access(self, http: Http, base_url: str, key: str) -> str | None:
+        """Only for types whose listing answers without a key: "" when the key works, else why not. Else None."""
+        return None
 
     @staticmethod
     def host(base_url: str) -> str:
         return (urlsplit(base_url).hostname or "").lower().rstrip(".")
+
+
+def with_v1(given: str) -> str:
+    """*given* trimmed, its path without trailing slashes and ending in ``/v1`` (any letter case counts)."""
+    trimmed = given.strip()
+    try:
+        # urlsplit drops tabs and newlines; such an address must reach the URL check as it is.
+        parts = urlsplit(trimmed) if trimmed.isprintable() else None
+    except ValueError:
+        parts = None
+    if parts is None or not parts.netloc:
+        return trimmed
+    path = parts.path.rstrip("/")
+    return urlunsplit(parts._replace(path=path if path.lower().endswith("/v1") else path + "/v1"))

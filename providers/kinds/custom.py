@@ -6,4 +6,5 @@ from providers.kinds.base import Kind
 class Custom(Kind):
     type = "custom"
     label = "Custom"
+    base_url_hint = "http://192.168.1.50:8000/v1"
     keyless_allowed = True

@@ -1,0 +1,88 @@
+"""The HTTP rules of discovery: 30 s per attempt, three attempts on what may pass, errors as text for the operator."""
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from providers import sanitize
+from providers.control import Answer, exchange
+from providers.kinds.base import Header, ListingError
+from providers.upstream.interface import Client, FaultKind, UpstreamError
+
+log = logging.getLogger("discovery")
+
+ATTEMPTS = 3
+ATTEMPT_SECONDS = 30.0
+WAIT_SECONDS = 3.0  # times the attempt, plus as much again by chance
+LIMIT_BYTES = 50 * 1024 * 1024
+#: Final at the first try: asking again can not change it.
+_FINAL = frozenset({FaultKind.FORBIDDEN, FaultKind.TOO_LARGE, FaultKind.PROTOCOL})
+
+
+def _passing(status: int) -> bool:
+    return status == 429 or status >= 500
+
+
+class DiscoveryHttp:
+    """The ``Http`` that listings are given. *keys* are masked in every text; *sleep* and *chance* are injected."""
+
+    def __init__(
+        self,
+        client: Client,
+        keys: Iterable[str] = (),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._client = client
+        self._keys = tuple(keys)
+        self._sleep = sleep
+        self._chance = chance
+
+    async def get(self, url: str, headers: Iterable[Header]) -> Any:
+        return await self._json("GET", url, headers, b"")
+
+    async def post(self, url: str, headers: Iterable[Header], body: Any) -> Any:
+        return await self._json("POST", url, headers, json.dumps(body).encode())
+
+    async def _json(self, method: str, url: str, headers: Iterable[Header], body: bytes) -> Any:
+        answer = await self._call(method, url, list(headers), body)
+        if answer.status != 200:
+            said = sanitize.clean(answer.body, sanitize.DISCOVERY_CHARACTERS, self._keys)
+            raise ListingError(f"HTTP {answer.status}" + (f": {said}" if said else ""), answer.status)
+        if answer.cut:
+            raise ListingError("the answer is too large", 200)
+        try:
+            return json.loads(answer.body)
+        except (ValueError, RecursionError):
+            raise ListingError("the answer is not JSON", 200) from None
+
+    async def _call(self, method: str, url: str, headers: list[Header], body: bytes) -> Answer:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                answer = await exchange(
+                    self._client, method, url, headers, body, seconds=ATTEMPT_SECONDS, limit=LIMIT_BYTES
+                )
+            except UpstreamError as problem:
+                if problem.kind in _FINAL or attempt == ATTEMPTS:
+                    raise ListingError(
+                        sanitize.clean(str(problem), sanitize.DISCOVERY_CHARACTERS, self._keys)
+                    ) from None
+                reason = str(problem)
+            else:
+                if not _passing(answer.status) or attempt == ATTEMPTS:
+                    return answer
+                reason = f"HTTP {answer.status}: {answer.body[:4096].decode('utf-8', 'replace')}"
+            wait = WAIT_SECONDS * attempt + self._chance() * WAIT_SECONDS
+            attrs = {
+                "host": urlsplit(url).hostname,
+                "attempt": attempt,
+                "wait_ms": round(wait * 1000),
+                "reason": sanitize.clean(reason, sanitize.RETRY_CHARACTERS, self._keys),
+            }
+            log.info("discovery: call repeated", extra={"attrs": attrs})
+            await self._sleep(wait)
+        raise AssertionError("unreachable")

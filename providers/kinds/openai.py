@@ -1,0 +1,10 @@
+"""OpenAI; also what an address without a type becomes when no vendor is known by its host."""
+
+from providers.kinds.base import Kind
+
+
+class OpenAI(Kind):
+    type = "openai"
+    label = "OpenAI"
+    default_base_url = "https://api.openai.com/v1"
+    strip = frozenset({"min_p", "top_k"})

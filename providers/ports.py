@@ -1,0 +1,168 @@
+"""What the providers need from the floors above, as Protocols; the shell fills them in ``modelhotel/wiring.py``.
+
+Until something is filled in, nothing stands behind a port and it answers with "nothing".
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from providers.kinds.base import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitHealth:
+    """What the breaker knows of one provider. *erring*: some model had 3 or more errors making up at least half of
+    its requests in the last 10 minutes."""
+
+    provider_open: bool = False
+    any_open: bool = False
+    half_open: bool = False
+    erring: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """One model test, for the request log (key name ``internal``). Times in milliseconds, *started* POSIX seconds."""
+
+    started: float
+    provider_id: str
+    provider: str
+    model_id: str
+    status_code: int
+    state: str
+    duration_ms: float
+    response_header_ms: float | None = None
+    error: str | None = None
+    tokens_prompt: int = 0
+    tokens_completion: int = 0
+    endpoint_type: str = "chat"
+    virtual_key_name: str = "internal"
+    attempts: list[dict[str, Any]] | None = field(default=None)
+
+    __test__ = False
+
+
+class Groups(Protocol):
+    """Failover groups. Each call is a transaction of its own and publishes its own events; raises on failure."""
+
+    def full_sync(self) -> None:
+        """Bring every group in line with the catalogue."""
+        ...
+
+    def sync_models(self, model_ids: Collection[str]) -> Mapping[str, Any]:
+        """Sync the auto groups of these upstream model ids.
+
+        Gives the sections ``failover_deleted_groups``, ``failover_updated_groups`` and ``failover_disabled_groups``
+        of a scan's diff; empty ones left out.
+        """
+        ...
+
+    def prune_models(self, ids: Collection[str]) -> None:
+        """Take these model row ids (UUID text) out of every group."""
+        ...
+
+
+class Circuits(Protocol):
+    def health(self, provider_id: str) -> CircuitHealth: ...
+
+    def forget(self, provider_id: str) -> None:
+        """The provider is gone: drop its circuits and what else is kept in memory about it."""
+        ...
+
+
+class Keys(Protocol):
+    def forget_provider_in_keys(self, provider_id: str) -> None:
+        """Take the id out of every key's ``allowed_providers``; inside the caller's transaction."""
+        ...
+
+
+class Users(Protocol):
+    def forget_provider_in_users(self, provider_id: str) -> None:
+        """Take the id out of every account's ``allowed_providers``; inside the caller's transaction."""
+        ...
+
+
+class Logs(Protocol):
+    def provider_tokens(self) -> Mapping[str, int]:
+        """Provider id -> prompt and completion tokens over the request log."""
+        ...
+
+    def orphan_logs(self, provider_id: str) -> None:
+        """Set ``provider_id`` of its rows to null; inside the caller's transaction."""
+        ...
+
+    def record_test(self, run: TestRun) -> None:
+        """Write one finished row; never raises."""
+        ...
+
+
+#: (body, upstream model id, kind) -> the bytes to send: the body rewriting that traffic gets (v1-api 10.2).
+ChatBody = Callable[[dict[str, msgspec.Raw], str, Kind], bytes]
+
+
+class _Nothing:
+    """Stands behind every port that nothing has been put behind."""
+
+    def full_sync(self) -> None:
+        return None
+
+    def sync_models(self, model_ids: Collection[str]) -> Mapping[str, Any]:
+        return {}
+
+    def prune_models(self, ids: Collection[str]) -> None:
+        return None
+
+    def health(self, provider_id: str) -> CircuitHealth:
+        return CircuitHealth()
+
+    def forget(self, provider_id: str) -> None:
+        return None
+
+    def forget_provider_in_keys(self, provider_id: str) -> None:
+        return None
+
+    def forget_provider_in_users(self, provider_id: str) -> None:
+        return None
+
+    def provider_tokens(self) -> Mapping[str, int]:
+        return {}
+
+    def orphan_logs(self, provider_id: str) -> None:
+        return None
+
+    def record_test(self, run: TestRun) -> None:
+        return None
+
+
+def plain_chat_body(body: dict[str, msgspec.Raw], model_id: str, kind: Kind) -> bytes:
+    """Model, injection and strip list only: what is enough for a body of our own making."""
+    out = {**body, "model": msgspec.Raw(msgspec.json.encode(model_id))}
+    kind.inject(out, model_id)
+    return msgspec.json.encode({name: value for name, value in out.items() if name not in kind.strip})
+
+
+_nothing = _Nothing()
+groups: Groups = _nothing
+circuits: Circuits = _nothing
+keys: Keys = _nothing
+users: Users = _nothing
+logs: Logs = _nothing
+chat_body: ChatBody = plain_chat_body
+
+
+def configure(**given: Any) -> None:
+    """Fill some of ``groups``, ``circuits``, ``keys``, ``users``, ``logs``, ``chat_body``."""
+    known = ("groups", "circuits", "keys", "users", "logs", "chat_body")
+    if unknown := set(given) - set(known):
+        raise TypeError(f"no such port: {', '.join(sorted(unknown))}")
+    globals().update(given)
+
+
+def reset() -> None:
+    """Nothing behind any port (tests)."""
+    configure(
+        groups=_nothing, circuits=_nothing, keys=_nothing, users=_nothing, logs=_nothing, chat_body=plain_chat_body
+    )
