@@ -170,8 +170,9 @@ def stamp_synced(clock: Clock = SYSTEM) -> None:
     try:
         with transaction.atomic():
             ports.store_note(LAST_SYNCED, rfc3339(clock.now()) or "")
-    except Exception:
-        log.exception("failover: the time of the sync could not be stored")
+    except Exception as problem:
+        attrs = {"error": one_line(str(problem))}
+        log.error("failover: the time of the sync could not be stored", extra={"attrs": attrs})
 
 
 def last_synced() -> str | None:
@@ -250,8 +251,9 @@ class _Run:
                 with transaction.atomic():
                     self._write(step, new_id)
             except Exception as problem:
-                log.exception("failover: group could not be synced", extra={"attrs": {"model": base}})
-                self.result.errors.append((base, one_line(str(problem)) or type(problem).__name__))
+                text = one_line(str(problem)) or type(problem).__name__
+                log.error("failover: group could not be synced", extra={"attrs": {"model": base, "error": text}})
+                self.result.errors.append((base, text))
                 return
         self.groups = grouping.applied(self.groups, step, new_id)
         self.result.note(step)

@@ -20,9 +20,12 @@ from modelhotel.core.changes import Action, Change
 from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.faults import Refusal
 from modelhotel.core.ids import parse_uuid
+from modelhotel.core.text import clip, one_line
 from providers.models import Model
 
 MAX_ENTRIES = 100
+#: Characters of a malformed id that an answer repeats.
+_SHOWN = 200
 FIELDS = ("display_model", "display_name", "description", "group_enabled", "priority_order", "entry_enabled")
 _COLUMNS = (
     "display_model",
@@ -151,15 +154,20 @@ def _rename(group: FailoverGroup, text: str) -> str:
     return name
 
 
+def _shown(text: str) -> str:
+    """What the client sent, as part of a one-line answer."""
+    return clip(one_line(text), _SHOWN)
+
+
 def _distinct(given: Sequence[str], word: str) -> list[str]:
     """The ids in canonical form. Compared as UUIDs, so letter case hides no duplicate."""
     found: dict[str, None] = {}
     for text in given:
         value = parse_uuid(text)
         if value is None:
-            raise Refusal(400, f"invalid {word}: {text}", field="priority_order")
+            raise Refusal(400, f"invalid {word}: {_shown(text)}", field="priority_order")
         if str(value) in found:
-            raise Refusal(400, f"duplicate {word}: {text}", field="priority_order")
+            raise Refusal(400, f"duplicate {word}: {_shown(text)}", field="priority_order")
         found[str(value)] = None
     return list(found)
 

@@ -23,3 +23,13 @@ def bump_versions(names: Iterable[str]) -> None:
             _, created = ConfigVersion.objects.get_or_create(name=name, defaults={"version": 1})
             if not created:
                 ConfigVersion.objects.filter(name=name).update(version=F("version") + 1)
+
+
+def load_note(key: str) -> str | None:
+    """An internal row of the settings table, such as ``failover_last_synced_at``."""
+    return Setting.objects.filter(pk=key).values_list("value", flat=True).first()
+
+
+def store_note(key: str, value: str) -> None:
+    """No setting, so no version is raised: nobody has to rebuild anything for it."""
+    Setting.objects.update_or_create(pk=key, defaults={"value": value})

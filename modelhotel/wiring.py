@@ -12,3 +12,14 @@ def connect() -> None:
     options.configure(config_store.stored_settings, settings.MH.raw)
     snapshots.configure(config_store.read_versions)
     changes.configure(config_store.bump_versions, lambda tables: None)
+    _failover()
+
+
+def _failover() -> None:
+    from failover import ports
+    from failover.maintenance import MAINTENANCE
+    from providers import ports as provider_ports
+    from requestlogs import totals
+
+    ports.configure(load=config_store.load_note, store=config_store.store_note, tokens=totals.tokens_by_requested_name)
+    provider_ports.configure(groups=MAINTENANCE)
