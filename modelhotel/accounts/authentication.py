@@ -1,0 +1,91 @@
+"""What stands in front of every endpoint of ``/api``: who it is, whether they may, and the CSRF check."""
+
+import logging
+
+from django.contrib.auth import get_user
+from django.http import HttpRequest
+
+from modelhotel.accounts import csrf, throttles
+from modelhotel.accounts.identity import (
+    FORBIDDEN,
+    NO_CREDENTIALS,
+    WRONG_TOKEN,
+    Identity,
+    bearer_of,
+    log_path,
+    of_bearer,
+    of_user,
+)
+from modelhotel.core.faults import Refusal
+from modelhotel.models import User
+
+log = logging.getLogger("auth")
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def address_of(request: HttpRequest) -> str:
+    """The client's address as the edge resolved it."""
+    return str(getattr(request, "client_address", "") or request.META.get("REMOTE_ADDR", ""))
+
+
+def _refused(request: HttpRequest, text: str) -> Refusal:
+    attrs = {"ip": address_of(request), "path": log_path(request.path), "reason": text}
+    log.warning("auth: request refused", extra={"attrs": attrs})
+    return Refusal(401, text)
+
+
+def by_cookie(request: HttpRequest) -> Identity | None:
+    """Who the session cookie signs in. Using it counts as use of the session."""
+    if not request.session.session_key:
+        return None
+    user = get_user(request)
+    return of_user(user) if isinstance(user, User) else None
+
+
+def authenticate(request: HttpRequest) -> Identity:
+    """The caller of *request*. Raises Refusal: 401, 403 for a missing CSRF token, 429 for one who guesses."""
+    if identity := by_cookie(request):
+        if request.method not in SAFE and not csrf.holds(request):
+            csrf.warn(request)
+            raise Refusal(403, csrf.FAILED)
+        return identity
+    token = bearer_of(request.headers.get("Authorization", ""))
+    if not token:
+        raise _refused(request, NO_CREDENTIALS)
+    key = throttles.by_address(address_of(request))
+    # Before the lock: whoever has the right token is never kept out by a stranger behind the same address.
+    if identity := of_bearer(token):
+        throttles.BEARER.succeeded(key)
+        return identity
+    if seconds := throttles.BEARER.wait(key):
+        raise throttles.locked(seconds)
+    throttles.BEARER.failed(key)
+    raise _refused(request, WRONG_TOKEN)
+
+
+class SignedIn:
+    """Any signed-in caller, accounts without staff status included."""
+
+    def __call__(self, request: HttpRequest) -> Identity:
+        identity = authenticate(request)
+        request.actor = identity.actor  # type: ignore[attr-defined]
+        request.identity = identity  # type: ignore[attr-defined]
+        self.check(request, identity)
+        return identity
+
+    def check(self, request: HttpRequest, identity: Identity) -> None:
+        """Raise Refusal when this caller may not."""
+
+
+class Staff(SignedIn):
+    """Administrators; viewers as long as they change nothing."""
+
+    def check(self, request: HttpRequest, identity: Identity) -> None:
+        role = identity.actor.role
+        if role == "admin" or (role == "viewer" and request.method in SAFE):
+            return
+        raise Refusal(403, FORBIDDEN)
+
+
+STAFF = Staff()
+SIGNED_IN = SignedIn()

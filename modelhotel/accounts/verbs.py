@@ -1,0 +1,39 @@
+"""Changes of accounts."""
+
+import logging
+
+from django.contrib.auth.hashers import make_password
+from django.db import transaction
+
+from modelhotel.core import changes
+from modelhotel.core.actor import SYSTEM, Actor
+from modelhotel.core.changes import Action
+from modelhotel.models import User
+
+log = logging.getLogger("auth")
+
+#: The account that the admin token signs in.
+ADMIN_NAME = "admin"
+
+
+def ensure_admin(password: str | None = None, *, actor: Actor = SYSTEM) -> User:
+    """The account ``admin`` as an enabled administrator; made when missing.
+
+    *password* is used for a new account only; without one it can be signed in with the admin token alone. An account
+    that was disabled comes back without its old password: the admin token was shown, that password was not.
+    """
+    secret = make_password(password or None)  # slow on purpose, so before the transaction
+    with transaction.atomic():
+        user = User.objects.select_for_update().filter(username__iexact=ADMIN_NAME).first()
+        if user and user.is_active and user.is_superuser and user.is_staff:
+            return user
+        action: Action = "updated"
+        if user is None:
+            user, action = User(username=ADMIN_NAME, password=secret), "created"
+        elif not user.is_active:
+            user.set_unusable_password()
+        user.is_active = user.is_staff = user.is_superuser = True
+        user.save()
+        changes.record(["users"], changes.Change("user", str(user.pk), action, user.username), actor)
+    log.info("auth: administrator account made ready", extra={"attrs": {"action": action, "username": user.username}})
+    return user
