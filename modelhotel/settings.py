@@ -49,11 +49,13 @@ INSTALLED_APPS = [
     "channels",
 ]
 MIDDLEWARE = [
+    "modelhotel.accounts.middleware.Edge",
     "django.middleware.security.SecurityMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "modelhotel.accounts.middleware.Sessions",
     "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
+    "modelhotel.accounts.csrf.CsrfMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "modelhotel.accounts.middleware.Use",
     "django.contrib.messages.middleware.MessageMiddleware",
     *([] if MH.allow_embed else ["django.middleware.clickjacking.XFrameOptionsMiddleware"]),
 ]
@@ -126,4 +128,16 @@ X_FRAME_OPTIONS = "DENY"
 # What "auto" means for one answer is decided where the cookie is written, from that request's scheme.
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MH.cookie_secure != "never"
 # W008: TLS and the redirect to it are the front proxy's; the gateway itself speaks plain HTTP.
-SILENCED_SYSTEM_CHECKS = ["security.W008"]
+# W003: looks for Django's CSRF middleware by name; ours is a subclass of it.
+SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W003"]
+
+# Sign-in (operations.md 10.2).
+SESSION_ENGINE = "modelhotel.accounts.sessions"
+SESSION_COOKIE_NAME = "mh_session"
+SESSION_COOKIE_AGE = CSRF_COOKIE_AGE = 72 * 3600
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
+CSRF_COOKIE_NAME = "mh_csrf"
+CSRF_HEADER_NAME = "HTTP_X_CSRF_TOKEN"
+CSRF_TRUSTED_ORIGINS = [origin for origin in MH.cors_origins if "://" in origin]
+CSRF_FAILURE_VIEW = "modelhotel.accounts.csrf.failure"
+LOGIN_URL = "/login/"
