@@ -4,6 +4,7 @@ A setting stands here when something reads it; ``tests/shell/test_catalogue.py``
 """
 
 import re
+from collections.abc import Callable
 
 from modelhotel.core.options import DAY, MAX_DURATION, REGISTRY, BadValue, Option
 
@@ -71,6 +72,7 @@ def _int(
     slider: tuple[float, float, float] | None = None,
     zero_word: str = "",
     env: str | None = None,
+    check: Callable[[str], None] | None = None,
 ) -> Option[int]:
     return REGISTRY.add(
         Option(
@@ -87,6 +89,7 @@ def _int(
             slider=slider,
             zero_word=zero_word,
             env=env,
+            check=check,
         )
     )
 
@@ -252,6 +255,13 @@ FAILOVER_ENABLED = _bool(
     "Policy",
     env="FAILOVER_ENABLED",
 )
+
+
+def _check_attempts(text: str) -> None:
+    if int(text) < 0:
+        raise BadValue(f"failover.max_attempts: must be zero or positive, got {int(text)}")
+
+
 FAILOVER_MAX_ATTEMPTS = _int(
     "failover_max_attempts",
     0,
@@ -263,6 +273,7 @@ FAILOVER_MAX_ATTEMPTS = _int(
     group="Policy",
     zero_word="All",
     env="FAILOVER_MAX_ATTEMPTS",
+    check=_check_attempts,
 )
 
 
@@ -272,7 +283,7 @@ def _check_status(word: str) -> None:
 
 
 def _check_phrase(phrase: str) -> None:
-    if not any(not word.isdigit() for word in phrase.split()):
+    if all(word.isdigit() or _STATUS.fullmatch(word) for word in phrase.split()):
         raise BadValue(f'failover.retry_on_errors: "{phrase}" must contain at least one non-numeric word')
 
 

@@ -7,8 +7,8 @@ minutes, never milliseconds. Bare ``0`` is zero, any other bare number is not a 
 import re
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|µs|μs|ns|h|m|s)")
-_DAYS = re.compile(r"(\d+(?:\.\d*)?|\.\d+)d")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|us|µs|μs|ns|h|m|s)")
+_DAYS = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)d")
 
 
 def parse(text: str) -> float:

@@ -90,8 +90,10 @@ def _plain(number: float) -> str:
 
 def _int(option: Option[Any], text: str, strict: bool) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+    if not (digits.isascii() and digits.isdigit()) or len(text) > MAX_LENGTH:
         raise BadValue(f"{option.key} must be a number")
+    if option.check:
+        option.check(text)
     option.in_range(int(text), _plain)
     return int(text)
 
@@ -101,7 +103,7 @@ def _float(option: Option[Any], text: str, strict: bool) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or text != text.strip() or "_" in text:
+    if not math.isfinite(value) or not text.isascii() or text != text.strip() or "_" in text:
         raise BadValue(f"{option.key} must be a number")
     option.in_range(value, _plain)
     return value
@@ -148,13 +150,19 @@ _PARSERS: dict[str, Callable[[Option[Any], str, bool], object]] = {
 
 
 class Options:
-    """The values in force at one moment. Immutable; swapped whole when something changes."""
+    """The values in force at one moment. Immutable; swapped whole when something changes.
 
-    __slots__ = ("_values", "stored")
+    *texts* spells each of them as it was written; *stored* are the rows, good or bad.
+    """
 
-    def __init__(self, values: dict[str, object], stored: dict[str, str]) -> None:
+    __slots__ = ("_values", "stored", "texts")
+
+    def __init__(
+        self, values: dict[str, object], stored: dict[str, str], texts: Mapping[str, str] | None = None
+    ) -> None:
         self._values = values
         self.stored = stored
+        self.texts = texts or {}
 
     def __getitem__(self, option: Option[T]) -> T:
         return self._values[option.key]  # type: ignore[return-value]
@@ -165,7 +173,8 @@ class Registry:
 
     def __init__(self) -> None:
         self.options: dict[str, Option[Any]] = {}
-        self._good: dict[str, object] = {}
+        #: Key -> (text, value) of the last text that was a value.
+        self._good: dict[str, tuple[str, object]] = {}
         self._warned: set[tuple[str, str]] = set()
 
     def forget(self) -> None:
@@ -184,34 +193,49 @@ class Registry:
         """Key -> text of the options that the environment fixes. Raises BadValue (the start then fails)."""
         found: dict[str, str] = {}
         for option in self.options.values():
-            if option.env and environ.get(option.env, "").strip():
-                text = environ[option.env].strip()
-                if option.kind == "duration" and text.isdigit() and text != "0":
-                    text += "s"
-                option.parse(text)
+            if option.env and (text := environ.get(option.env, "").strip()):
+                text = _as_setting(option, text)
+                try:
+                    option.parse(text)
+                except BadValue as problem:
+                    raise BadValue(f"{option.env}: {problem}") from problem
                 found[option.key] = text
         return found
+
+    def default_of(self, option: Option[Any], environ: Mapping[str, str]) -> str:
+        """What holds without a row: the environment's starting default, else the built-in one."""
+        return (environ.get(option.env_default, "") if option.env_default else "") or option.default
 
     def values(self, stored: Mapping[str, str], environ: Mapping[str, str]) -> Options:
         """What is in force: fixed by the environment, else stored, else the environment's default, else built in."""
         fixed = self.fixed(environ)
-        found: dict[str, object] = {}
+        found: dict[str, tuple[str, object]] = {}
         for key, option in self.options.items():
-            default = option.default
-            if option.env_default and environ.get(option.env_default):
-                default = environ[option.env_default]
-            text = fixed.get(key, stored.get(key, default))
+            text = fixed.get(key, stored.get(key, self.default_of(option, environ)))
             try:
-                found[key] = option.parse(text, strict=False)
-                self._good[key] = found[key]
+                found[key] = self._good[key] = (text, option.parse(text, strict=False))
             except BadValue as problem:
-                if (key, text) not in self._warned:
-                    self._warned.add((key, text))
-                    log.warning(
-                        "settings: stored value ignored", extra={"attrs": {"key": key, "problem": str(problem)}}
-                    )
-                found[key] = self._good.get(key, option.parse(option.default))
-        return Options(found, dict(stored))
+                self._warn(key, text, problem)
+                found[key] = self._good.get(key) or (option.default, option.parse(option.default))
+        values = {key: value for key, (_, value) in found.items()}
+        return Options(values, dict(stored), {key: text for key, (text, _) in found.items()})
+
+    def _warn(self, key: str, text: str, problem: BadValue) -> None:
+        """Once per key and distinct bad value, not per read."""
+        if (key, text) in self._warned:
+            return
+        self._warned.add((key, text))
+        log.warning("settings: stored value ignored", extra={"attrs": {"key": key, "problem": str(problem)}})
+
+
+def _as_setting(option: Option[Any], text: str) -> str:
+    """*text* of a variable in the form of the setting: the environment spells booleans and seconds more freely."""
+    if option.kind == "bool":
+        word = text.lower()
+        return "true" if word in ("true", "1", "yes") else "false" if word in ("false", "0", "no") else text
+    if option.kind == "duration" and text.isascii() and text.isdigit() and text != "0":
+        return text + "s"
+    return text
 
 
 REGISTRY = Registry()
@@ -237,3 +261,21 @@ SNAPSHOT: Snapshot[Options] = Snapshot("options", ("settings",), _build, lambda:
 def current() -> Options:
     """The options in force; one attribute read, for the hot path."""
     return SNAPSHOT.current
+
+
+def on_change(option: Option[T], tell: Callable[[T], None]) -> Callable[[], None]:
+    """Call *tell* with the new value whenever that of *option* changes; the returned callable ends it.
+
+    *tell* runs in the thread that installs the snapshot and must not block.
+    """
+    last = current()[option]
+
+    def compare(options: Options) -> None:
+        nonlocal last
+        value = options[option]
+        if value != last:
+            last = value
+            tell(value)
+
+    SNAPSHOT.listeners.append(compare)
+    return lambda: SNAPSHOT.listeners.remove(compare) if compare in SNAPSHOT.listeners else None

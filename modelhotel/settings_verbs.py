@@ -1,0 +1,173 @@
+"""Reading and changing runtime settings: the one way, for the API, the settings page and commands."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from django.db import DatabaseError, transaction
+
+from modelhotel.config_store import stored_settings
+from modelhotel.core import changes, environment, options, version
+from modelhotel.core.actor import Actor
+from modelhotel.core.changes import Action
+from modelhotel.core.faults import Refusal
+from modelhotel.core.options import MAX_LENGTH, REGISTRY, BadValue, Option
+from modelhotel.models import Setting
+
+log = logging.getLogger("settings")
+
+MAX_KEYS = 50
+#: Days in which discovery discrepancies are kept; read-only in the settings map.
+CLAIM_WINDOW_DAYS = 30
+INVALID_BODY = "invalid request body"
+
+
+def read_only() -> dict[str, str]:
+    """The keys of the settings map that nobody writes."""
+    env = environment.current()
+    otel = any(env.raw.get(f"OTEL_EXPORTER_OTLP_{name}") for name in ("ENDPOINT", "LOGS_ENDPOINT"))
+    return {
+        "app_version": version.VERSION,
+        "app_commit": version.commit(),
+        "log_export_json": _word(env.log_format == "json"),
+        "log_export_metrics": _word(bool(env.metrics_token)),
+        "log_export_otel": _word(otel),
+        "discovery_claim_window_days": str(CLAIM_WINDOW_DAYS),
+    }
+
+
+def _word(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def settings_map() -> dict[str, str]:
+    """Every stored row and the read-only keys. Raises Refusal(500)."""
+    try:
+        return {**stored_settings(), **read_only()}
+    except DatabaseError as problem:
+        log.error("settings: failed to load", exc_info=problem)
+        raise Refusal(500, "failed to load settings") from problem
+
+
+def fixed_by(option: Option[Any]) -> str | None:
+    """The environment variable that fixes *option* now, else None."""
+    return option.env if option.key in REGISTRY.fixed(options.environ) else None
+
+
+def _option(key: str) -> Option[Any]:
+    option = REGISTRY.options.get(key)
+    if option is None:
+        raise Refusal(400, f"unknown setting: {key}", field=key)
+    return option
+
+
+def _check(key: str, text: str) -> None:
+    option = _option(key)
+    if variable := fixed_by(option):
+        raise Refusal(409, f"{key} is fixed by environment variable {variable}", field=key)
+    if len(text) > MAX_LENGTH:
+        raise Refusal(400, f"value for {key} too long (max {MAX_LENGTH} characters)", field=key)
+    try:
+        option.parse(text)
+    except BadValue as problem:
+        raise Refusal(400, str(problem), field=key) from problem
+    if "\x00" in text:
+        raise Refusal(400, INVALID_BODY, field=key)  # PostgreSQL stores no NUL
+
+
+def check_update(values: Mapping[str, str]) -> None:
+    """Raise Refusal for the first thing wrong with *values*, in their order."""
+    if not values:
+        raise Refusal(400, "no settings provided")
+    if len(values) > MAX_KEYS:
+        raise Refusal(400, "too many settings in one request")
+    for key, text in values.items():
+        _check(key, text)
+
+
+def update(values: Mapping[str, str], actor: Actor) -> list[str]:
+    """Store *values* in one transaction. The keys that changed; a value already stored changes nothing."""
+    check_update(values)
+
+    def work() -> list[str]:
+        stored = stored_settings()
+        changed = [key for key, text in values.items() if stored.get(key) != text]
+        rows = [Setting(key=key, value=values[key]) for key in sorted(changed)]
+        Setting.objects.bulk_create(
+            rows, update_conflicts=True, unique_fields=["key"], update_fields=["value", "updated_at"]
+        )
+        return changed
+
+    return _commit(work, "updated", actor)
+
+
+def check_reset(keys: Sequence[str]) -> None:
+    """Raise Refusal for the first of *keys* that can not be reset."""
+    if len(keys) > MAX_KEYS:
+        raise Refusal(400, "too many keys in one request")
+    for key in keys:
+        _option(key)
+
+
+def reset(keys: Sequence[str], actor: Actor) -> list[str]:
+    """Delete the rows of *keys*, without any the rows of all settings. The keys that had one."""
+    check_reset(keys)
+
+    def work() -> list[str]:
+        rows = Setting.objects.exclude(key__startswith="_")
+        if keys:
+            rows = rows.filter(key__in=keys)
+        gone = sorted(rows.values_list("key", flat=True))
+        rows.filter(key__in=gone).delete()
+        return gone
+
+    return _commit(work, "reset", actor)
+
+
+def _commit(work: Callable[[], list[str]], action: Action, actor: Actor) -> list[str]:
+    """Run *work* in a transaction and tell everyone when it changed something."""
+    begun = False
+    try:
+        with transaction.atomic():
+            begun = True
+            changed = work()
+            if changed:
+                change = changes.Change("setting", changed[0] if len(changed) == 1 else "", action)
+                changes.record(["settings"], change, actor)
+    except DatabaseError as problem:
+        log.error("settings: failed to save", exc_info=problem)
+        raise Refusal(500, "failed to save settings" if begun else "failed to begin transaction") from problem
+    return changed
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """One entry per option, in the order of the catalogue, for the settings page. Raises Refusal(500)."""
+    stored = settings_map()
+    fixed = REGISTRY.fixed(options.environ)
+    texts = options.current().texts
+    return [_entry(option, stored.get(key), texts[key], key in fixed) for key, option in REGISTRY.options.items()]
+
+
+def _entry(option: Option[Any], stored: str | None, effective: str, fixed: bool) -> dict[str, Any]:
+    return {
+        "key": option.key,
+        "kind": option.kind,
+        "default": REGISTRY.default_of(option, options.environ),
+        "min": _bound(option.minimum),
+        "max": _bound(option.maximum),
+        "choices": list(option.choices) or None,
+        "unit": option.unit,
+        "section": option.section,
+        "label": option.label,
+        "secret": False,
+        "stored": stored,
+        "effective": effective,
+        "forced_by": option.env if fixed else None,
+        "group": option.group,
+        "help": option.help,
+    }
+
+
+def _bound(value: float | None) -> float | None:
+    """Whole numbers without a fraction; durations in seconds, as ``unit`` says."""
+    return int(value) if value is not None and value == int(value) else value
