@@ -7,9 +7,16 @@ checked, never follow redirects, send exactly the headers given, and map every f
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 Headers = Sequence[tuple[bytes, bytes]]
+Address = tuple[int, Any]
+"""Address family and the socket address to dial."""
+
+IDLE_SECONDS = 120.0  # how long a pooled connection may rest
+IDLE_TOTAL = 200  # resting connections of one client
+IDLE_PER_HOST = 20
+HEADER_LIMIT = 100 * 1024  # bytes of one response head; the same in both clients
 
 
 class FaultKind(StrEnum):
@@ -30,7 +37,8 @@ class FaultKind(StrEnum):
 class UpstreamError(Exception):
     """*kind* says what broke, *request_written* whether a byte of the request may have reached the wire.
 
-    ``str()`` is for logs: host and port at most, never headers, query or body.
+    ``str()`` is for logs: host and port at most, never headers, query or body. *partial* is what ``Response.read``
+    had gathered when it failed.
     """
 
     def __init__(self, kind: FaultKind, text: str, *, request_written: bool = False, dial_ms: float = 0.0) -> None:
@@ -38,6 +46,7 @@ class UpstreamError(Exception):
         self.kind = kind
         self.request_written = request_written
         self.dial_ms = dial_ms
+        self.partial = b""
 
     def __repr__(self) -> str:
         return f"UpstreamError({self.kind}, {str(self)!r}, request_written={self.request_written})"
@@ -45,7 +54,7 @@ class UpstreamError(Exception):
 
 @dataclass(slots=True)
 class Request:
-    """*url* is absolute http(s); *headers* go out as they are, after Host and Content-Length."""
+    """*url* is absolute http(s); *headers* go out as they are, after Host, Accept-Encoding and Content-Length."""
 
     method: str
     url: str
@@ -84,6 +93,12 @@ class Response(Protocol):
         ...
 
 
+class Resolver(Protocol):
+    async def resolve(self, host: str, port: int) -> list[Address]:
+        """The addresses that may be dialled, best first, at least one. Raises UpstreamError DNS or FORBIDDEN."""
+        ...
+
+
 class Client(Protocol):
     async def send(self, request: Request, *, deadline: float, header_timeout: float) -> Response:
         """Dial (or reuse), write, wait for the headers of the final answer (1xx skipped).
@@ -91,8 +106,11 @@ class Client(Protocol):
         *deadline* is the loop time that ends dialling, writing and waiting (DIAL_TIMEOUT or HEADER_TIMEOUT) and,
         until moved, the body; *header_timeout* counts seconds from the request being written. A stale pooled
         connection that dies before any answer byte raises RESET with ``request_written=True``; the caller retries.
-        Cancellation at any await leaves no connection behind. Raises UpstreamError.
+        Cancellation at any await leaves no connection behind. Raises UpstreamError; ValueError for a request that
+        can not be written as HTTP (a URL that is not http(s), a line break in a header).
         """
         ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Drop every connection, those in use included."""
+        ...
