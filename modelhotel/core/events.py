@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -25,8 +24,7 @@ KEEP_SECONDS = 300.0
 _MESSAGE_BYTES = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """*id* grows within the installation; *timestamp* is RFC 3339 UTC with milliseconds."""
 
     id: str
@@ -58,11 +56,18 @@ _node = os.urandom(2).hex()
 _serial = itertools.count()
 _lock = threading.Lock()
 _subscribers: tuple[Subscriber, ...] = ()
+_second: tuple[int, str] = (0, "")
 _kept: deque[tuple[float, Event]] = deque(maxlen=KEEP)
 
 
 def _stamp(now: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
+    global _second
+    # One text per second: two events per request make this a hot path.
+    second, text = _second
+    if second != int(now):
+        second, text = int(now), time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+        _second = (second, text)
+    return f"{text}.{int(now * 1000) % 1000:03d}Z"
 
 
 def publish(
@@ -75,11 +80,12 @@ def publish(
     at: float | None = None,
 ) -> Event:
     """Make an event and hand it to everyone. *at* is the wall time of the fact in seconds (default: now)."""
-    now = time.time() if at is None else at
-    if type.startswith("request.") and len(message.encode()) > _MESSAGE_BYTES:
+    clock = time.time()
+    now = clock if at is None else at
+    if len(message) * 4 > _MESSAGE_BYTES and type.startswith("request.") and len(message.encode()) > _MESSAGE_BYTES:
         message = message.encode()[:_MESSAGE_BYTES].decode(errors="ignore") + "…"
     event = Event(
-        f"{int(time.time() * 1000):013d}-{next(_serial) % 1_000_000:06d}-{_node}",
+        f"{int(clock * 1000):013d}-{next(_serial) % 1_000_000:06d}-{_node}",
         type,
         severity,
         source,
