@@ -60,6 +60,7 @@ class Exchange:
     __slots__ = (
         "_about",
         "_ended",
+        "_streaming",
         "_task",
         "_timer",
         "_watched",
@@ -123,6 +124,7 @@ class Exchange:
         self.on_gone: Callable[[], None] | None = None
         self._about = opts[catalogue.ANSWER_HEADERS]
         self._ended = False
+        self._streaming = False
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._watched: asyncio.Task[Any] | None = None
@@ -142,6 +144,11 @@ class Exchange:
         if pair in self.contacted:
             self.contacted.remove(pair)
         self.contacted.append(pair)
+
+    @property
+    def streaming(self) -> bool:
+        """An event stream was begun and not yet ended."""
+        return self._streaming and not self._ended
 
     # -- to the client
 
@@ -167,7 +174,7 @@ class Exchange:
 
     async def start_stream(self, extra: Iterable[Header] = (), status: int = 200) -> None:
         """The status line and the headers of an event stream: the commit point."""
-        self.committed = True
+        self.committed = self._streaming = True
         headers = [*_STREAM_HEADERS, *extra, *self.headers]
         if self.scope.get("http_version", "1.1") == "1.1":
             headers.append(_KEEP_ALIVE)

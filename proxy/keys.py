@@ -1,9 +1,19 @@
-"""Virtual keys in memory: what the hot path asks instead of the database."""
+"""Virtual keys in memory: what the hot path asks instead of the database; and the one write traffic causes."""
 
+import logging
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
 
 from modelhotel.core.snapshots import Snapshot
+
+#: Seconds a statement on the counters may take (v1-api 10.8).
+WRITE_LIMIT = 5.0
+
+log = logging.getLogger("keys")
+_loading = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,13 +31,19 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyTable:
-    """Every key by the SHA-256 (lower-case hex) of its text."""
+    """Every key by the SHA-256 (lower-case hex) of its text. *ready* is False before the first build."""
 
     by_hash: Mapping[str, KeyRow] = field(default_factory=dict)
+    ready: bool = False
+
+
+def hash_of(key: bytes) -> str:
+    """What is stored of a key: SHA-256 of its bytes as sent, lower-case hex."""
+    return sha256(key).hexdigest()
 
 
 def build() -> KeyTable:
-    """Two queries: the keys, and the owners there are."""
+    """Two queries: the owners there are, and the keys."""
     from django.contrib.auth import get_user_model
 
     from proxy.models import VirtualKey
@@ -37,7 +53,7 @@ def build() -> KeyTable:
         for pk, active, allowed in get_user_model().objects.values_list("pk", "is_active", "allowed_providers")
     }
     rows: dict[str, KeyRow] = {}
-    for pk, name, key_hash, allowed, strip, owner in VirtualKey.objects.values_list(
+    for pk, name, key_hash, allowed, strip, owner in VirtualKey.objects.order_by().values_list(
         "pk", "name", "key_hash", "allowed_providers", "strip_reasoning", "owner_user_id"
     ):
         active, cap = owners.get(str(owner), (True, None)) if owner else (True, None)
@@ -50,7 +66,7 @@ def build() -> KeyTable:
             owner_user_id=str(owner) if owner else None,
             owner_disabled=not active,
         )
-    return KeyTable(rows)
+    return KeyTable(rows, ready=True)
 
 
 def intersect(one: list[str] | None, other: list[str] | None) -> frozenset[str] | None:
@@ -61,3 +77,55 @@ def intersect(one: list[str] | None, other: list[str] | None) -> frozenset[str] 
 
 
 SNAPSHOT: Snapshot[KeyTable] = Snapshot("keys", ("keys", "users"), build, KeyTable)
+
+
+def load() -> KeyTable:
+    """The table, built now where that was not possible before. For any thread but the event loop's.
+
+    Raises what the database raises.
+    """
+    with _loading:
+        if not SNAPSHOT.current.ready:
+            try:
+                SNAPSHOT.refresh()
+            finally:
+                close_connection()
+    return SNAPSHOT.current
+
+
+def close_connection() -> None:
+    """The database connection of a thread that ends."""
+    from django.db import connection
+
+    connection.close()
+
+
+def write_counters(keys: Mapping[str, tuple[int, float]], providers: Mapping[str, float]) -> None:
+    """Add tokens and stamp "last used": *keys* by id as (tokens, POSIX time), *providers* by id as POSIX time.
+
+    One transaction, rows in a fixed order, so that two processes do not wait for each other; no instances, no
+    snapshot is rebuilt. Raises what the database raises; its connection is closed then.
+    """
+    from django.db import connection, transaction
+    from django.db.models import F
+
+    from providers.models import Provider
+    from proxy.models import VirtualKey
+
+    try:
+        with transaction.atomic():
+            if connection.vendor == "postgresql":
+                with connection.cursor() as cursor:
+                    cursor.execute(f"SET LOCAL statement_timeout = {int(WRITE_LIMIT * 1000)}")
+            for key_id in sorted(keys):
+                tokens, used_at = keys[key_id]
+                columns: dict[str, object] = {"last_used_at": datetime.fromtimestamp(used_at, UTC)}
+                if tokens:
+                    columns["tokens_used"] = F("tokens_used") + tokens
+                VirtualKey.objects.filter(pk=key_id).update(**columns)
+            for provider_id in sorted(providers):
+                used_at = providers[provider_id]
+                Provider.objects.filter(pk=provider_id).update(last_used_at=datetime.fromtimestamp(used_at, UTC))
+    except Exception:
+        close_connection()
+        raise

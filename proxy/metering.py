@@ -8,24 +8,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-
-from django.db import connection, transaction
-from django.db.models import F
 
 from modelhotel.core import events
 from providers.cache import ModelRow
-from providers.models import Provider
 from proxy import usage as usages
 from proxy.exchange import Exchange
-from proxy.keys import KeyRow
-from proxy.models import VirtualKey
+from proxy.keys import KeyRow, close_connection, write_counters
 from proxy.usage import Usage
 
 #: Seconds between two writes.
 INTERVAL = 1.0
-#: Seconds one write may take (v1-api 10.8).
-WRITE_LIMIT = 5.0
 #: Seconds between two attempts while the database does not answer.
 RETRY_AFTER = 5.0
 
@@ -83,6 +75,7 @@ class Meter:
 
     def start(self) -> None:
         self._stopping = False
+        self._wake.clear()
         self._thread = threading.Thread(target=self._loop, name="metering", daemon=True)
         self._thread.start()
 
@@ -99,8 +92,7 @@ class Meter:
         while not self._stopping:
             self._wake.wait(wait)
             wait = INTERVAL if self.flush() else RETRY_AFTER
-        self._wake.clear()
-        connection.close()
+        close_connection()
 
     def flush(self) -> bool:
         """Write now, in this thread. False when the database refused; nothing is lost then."""
@@ -110,11 +102,10 @@ class Meter:
         if not keys and not providers:
             return True
         try:
-            _write(keys, providers)
+            write_counters({key_id: (spent.tokens, spent.used_at) for key_id, spent in keys.items()}, providers)
         except Exception as problem:
             self._put_back(keys, providers)
             self._report(keys, problem)
-            connection.close()
             return False
         self._failing.clear()
         return True
@@ -147,28 +138,6 @@ class Meter:
         with self._lock:
             self._keys, self._providers = {}, {}
         self._failing.clear()
-
-
-def _write(keys: Mapping[str, _Spent], providers: Mapping[str, float]) -> None:
-    """One transaction, rows in a fixed order so that two processes do not wait for each other."""
-    with transaction.atomic():
-        _limit_wait()
-        for key_id in sorted(keys):
-            spent, rows = keys[key_id], VirtualKey.objects.filter(pk=key_id)
-            used_at = datetime.fromtimestamp(spent.used_at, UTC)
-            if spent.tokens:
-                rows.update(tokens_used=F("tokens_used") + spent.tokens, last_used_at=used_at)
-            else:
-                rows.update(last_used_at=used_at)
-        for provider_id in sorted(providers):
-            used_at = datetime.fromtimestamp(providers[provider_id], UTC)
-            Provider.objects.filter(pk=provider_id).update(last_used_at=used_at)
-
-
-def _limit_wait() -> None:
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = {int(WRITE_LIMIT * 1000)}")
 
 
 METER = Meter()

@@ -1,0 +1,381 @@
+"""The ASGI application behind every path under ``/v1``: the gates, in the order of v1-api 2, then the walk.
+
+No middleware, no ORM, no thread hop per request: what a request needs is in memory. No answer is ever HTML.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from failover import breaker, resolve
+from failover.listing import models_list
+from failover.resolve import ResolveError
+from modelhotel.core import catalogue, environment, options
+from modelhotel.core.client_ip import client_address
+from modelhotel.core.environment import Environment
+from modelhotel.core.headers import cors_headers, security_headers
+from modelhotel.core.ids import hex16
+from modelhotel.core.options import Options
+from providers.keyring import KEYRING
+from proxy import answers, body, keys, walk
+from proxy.answers import Answer, Header
+from proxy.exchange import Exchange, Receive, Scope, Send
+from proxy.keys import KeyRow
+from proxy.metering import METER
+from requestlogs.draft import Draft
+from requestlogs.recorder import RECORDER
+
+log = logging.getLogger("proxy")
+
+CHAT = "/v1/chat/completions"
+MODELS = "/v1/models"
+_MODEL = "/v1/models/"
+_POST, _GET = b"POST", b"GET, HEAD"
+#: Seconds a key lookup that needs the database may take (v1-api 3).
+LOOKUP_LIMIT = 10.0
+#: Characters of a path that an error repeats.
+_PATH_SHOWN = 200
+_ID_MAX = 128
+_PRINTABLE = bytes(range(0x21, 0x7F))
+
+MISSING_KEY = (
+    'missing authorization header: expected "Authorization: Bearer <virtual key>" or "x-api-key: <virtual key>"'
+)
+INVALID_KEY = "invalid virtual key"
+OWNER_DISABLED = "virtual key disabled: owner account is disabled"
+INTERRUPTED = "request interrupted (server restart)"
+_CLOSE: Header = (b"connection", b"close")
+_INTERNAL = answers.error(500, "internal error", answers.INTERNAL_ERROR)
+
+
+class _Call:
+    """What every request has, before anyone knows what it wants."""
+
+    __slots__ = (
+        "answered",
+        "arrival",
+        "base",
+        "env",
+        "headers",
+        "opts",
+        "receive",
+        "request_hash",
+        "request_id",
+        "scope",
+        "send",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.arrival = time.monotonic()
+        self.scope, self.receive, self.send = scope, receive, send
+        self.env: Environment = environment.current()
+        self.opts: Options = options.current()
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.answered = False
+        self.request_hash = hex16()
+        self.request_id = _kept_id(self.headers.get(b"x-request-id")) or self.request_hash.encode()
+        self.base: list[Header] = [(b"x-request-id", self.request_id), *security_headers(self.env)]
+        origin = self.headers.get(b"origin")
+        if origin is not None:
+            self.base += cors_headers(self.env, origin)
+
+    @property
+    def client(self) -> str:
+        peer = self.scope.get("client")
+        return client_address(peer[0] if peer else "", self.scope["headers"], self.env.trusted_proxies)
+
+    async def reply(self, status: int, content: bytes, extra: Iterable[Header] = (answers.JSON,)) -> None:
+        """An answer where there is no exchange; HEAD gets its headers only."""
+        self.answered = True
+        headers = [*extra, *self.base]
+        if self.opts[catalogue.ANSWER_HEADERS]:
+            overhead = (time.monotonic() - self.arrival) * 1000.0
+            headers += ((b"x-modelhotel-attempts", b"0"), (b"x-modelhotel-overhead-ms", b"%.3f" % overhead))
+        if status != 204:
+            headers.append((b"content-length", b"%d" % len(content)))
+        if self.scope["method"] == "HEAD":
+            content = b""
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": content})
+
+    async def say(self, answer: Answer, *extra: Header) -> None:
+        await self.reply(answer.status, answer.body, (*answer.headers, *extra))
+
+
+def _kept_id(sent: bytes | None) -> bytes | None:
+    """The caller's own request id, when it is 1 to 128 printable ASCII characters without blanks."""
+    return sent if sent and len(sent) <= _ID_MAX and not sent.translate(None, _PRINTABLE) else None
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Everything under ``/v1``. Raises nothing that a request can cause."""
+    if scope["type"] != "http":
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        return
+    call = _Call(scope, receive, send)
+    try:
+        await _route(call)
+    except Exception:
+        log.exception("proxy: request failed", extra={"attrs": {"request": call.request_hash}})
+        if not call.answered:
+            await call.say(_INTERNAL)
+
+
+async def _route(call: _Call) -> None:
+    method: str = call.scope["method"]
+    path: str = call.scope["path"]
+    if path.endswith("/"):
+        path = path[:-1]
+    if path == CHAT:
+        if method == "POST":
+            return await _chat(call)
+        allow = _POST
+    elif path == MODELS or path.startswith(_MODEL):
+        if method in ("GET", "HEAD"):
+            return await _models(call, path)
+        allow = _GET
+    else:
+        allow = b""
+    if method == "OPTIONS" and b"origin" in call.headers:
+        return await call.reply(204, b"", ())
+    if allow:
+        wrong = answers.error(405, "method not allowed", answers.METHOD_NOT_SUPPORTED)
+        return await call.say(wrong, (b"allow", allow))
+    shown = f"unknown endpoint: {method} {call.scope['path'][:_PATH_SHOWN]}"
+    await call.say(answers.error(404, shown, answers.UNKNOWN_URL))
+
+
+# -- gate 2: the virtual key
+
+
+def presented(headers: Mapping[bytes, bytes]) -> bytes | None:
+    """The key a request shows; a well-formed ``Bearer`` wins over ``x-api-key`` (v1-api 3)."""
+    bearer = headers.get(b"authorization")
+    if bearer is not None and bearer[:7] == b"Bearer " and bearer[7:8].strip():
+        return bearer[7:]
+    return headers.get(b"x-api-key") or None
+
+
+async def _authenticate(call: _Call) -> KeyRow | None:
+    """The key behind the request; None when it was refused, and answered."""
+    table = keys.SNAPSHOT.current
+    if not table.ready:
+        try:
+            async with asyncio.timeout(LOOKUP_LIMIT):
+                table = await asyncio.to_thread(keys.load)
+        except Exception:
+            log.exception("proxy: virtual key lookup failed")
+            await call.say(_INTERNAL)
+            return None
+    key = presented(call.headers)
+    row = table.by_hash.get(keys.hash_of(key)) if key is not None else None
+    if row is None:
+        await _refuse(call, MISSING_KEY if key is None else INVALID_KEY)
+    elif row.owner_disabled:
+        await _refuse(call, OWNER_DISABLED, row.name)
+    else:
+        METER.touch(row)
+        return row
+    return None
+
+
+async def _refuse(call: _Call, message: str, name: str = "") -> None:
+    attrs = {"client_ip": call.client, "reason": message.partition(":")[0]}
+    if name:
+        attrs["key"] = name
+    log.warning("proxy: virtual key refused", extra={"attrs": attrs})
+    await call.say(answers.error(401, message, answers.INVALID_API_KEY), _CLOSE)
+
+
+# -- POST /v1/chat/completions
+
+
+async def _chat(call: _Call) -> None:
+    key = await _authenticate(call)
+    if key is None:
+        return
+    call.answered = True  # from here on by the exchange
+    draft = Draft("chat", request_hash=call.request_hash, arrival=call.arrival)
+    draft.virtual_key_id, draft.virtual_key_name, draft.owner_user_id = key.id, key.name, key.owner_user_id
+    draft.client_ip = call.client
+    exchange = Exchange(
+        call.scope, call.receive, call.send, draft=draft, opts=call.opts, key=key, headers=call.base, endpoint="chat"
+    )
+    RECORDER.start(draft)
+    try:
+        await _serve(call, exchange)
+    except asyncio.CancelledError:
+        if not exchange.gone:
+            _fail(draft, 0 if exchange.committed else 500, "internal", INTERRUPTED)
+            raise
+        _uncancel()
+        _fail(draft, 0 if exchange.committed else 499, "client_disconnect", "client disconnected")
+    except Exception:
+        log.exception("proxy: request failed", extra={"attrs": {"request": draft.request_hash}})
+        _fail(draft, 0 if exchange.committed else 500, "internal", "internal error")
+        await _apologise(exchange)
+    finally:
+        exchange.unwatch()
+        RECORDER.finish(draft)
+
+
+async def _serve(call: _Call, exchange: Exchange) -> None:
+    draft = exchange.draft
+    try:
+        raw = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size)
+        asked = body.parse(raw)
+    except body.ClientGone:
+        exchange.gone = True
+        return _fail(draft, 499, "client_disconnect", "client disconnected")
+    except body.BadBody as bad:
+        draft.parse_ms = draft.elapsed_ms()
+        if bad.model:
+            _name(draft, bad.model)
+        _fail(draft, bad.status, "validation", bad.message)
+        return await exchange.say(answers.error(bad.status, bad.message, bad.code, bad.param))
+    draft.parse_ms = draft.elapsed_ms()
+    draft.streaming = asked.stream
+    exchange.accept(raw, asked.members, asked.model, asked.stream, asked.include_usage)
+    _name(draft, asked.model)
+    if await _resolve(exchange):
+        exchange.watch()
+        await walk.run(exchange)
+
+
+def _name(draft: Draft, model: str) -> None:
+    # PostgreSQL has no NUL in texts.
+    draft.model_id = model.replace("\0", "\ufffd") if "\0" in model else model
+    RECORDER.named(draft)
+
+
+async def _resolve(exchange: Exchange) -> bool:
+    """Fill in the candidates; False when there are none, and the request was answered."""
+    draft, opts = exchange.draft, exchange.opts
+    try:
+        resolution = await resolve.resolve(
+            resolve.SNAPSHOT.current,
+            exchange.model,
+            allowed=exchange.key.allowed,
+            opts=opts,
+            board=breaker.board(),
+            keyring=KEYRING,
+            now=time.monotonic(),
+        )
+    except ResolveError as none:
+        _stamp(draft, none.ms)
+        draft.attempts = [_skipped(skip) for skip in none.skips if skip.on_trail] or None
+        _fail(draft, none.status, none.kind, none.log_text)
+        refusal = answers.error(none.status, none.message, none.code, none.param, retry_after=none.retry_after)
+        await exchange.say(refusal)
+        return False
+    except Exception:
+        log.exception("proxy: resolving the model failed")
+        _fail(draft, 500, "internal", "failed to resolve model")
+        await exchange.say(answers.error(500, "failed to resolve model", answers.INTERNAL_ERROR))
+        return False
+    _stamp(draft, resolution.ms)
+    resolution.cache_hits["settings"] = True
+    draft.cache_hits = resolution.cache_hits
+    exchange.resolution = resolution
+    return True
+
+
+def _stamp(draft: Draft, parts: Mapping[str, float]) -> None:
+    for name, value in parts.items():
+        setattr(draft, name, value)
+
+
+def _skipped(skip: resolve.Skip) -> dict[str, object]:
+    """A member that was never asked, as the attempts trail shows it (failover-loop 16)."""
+    return {
+        "attempt": -1,
+        "provider_id": skip.provider_id,
+        "provider": skip.provider,
+        "model": skip.model_id,
+        "detail": skip.reason,
+        "duration_ms": 0,
+        "breaker": "skipped",
+    }
+
+
+def _fail(draft: Draft, status: int, kind: str, text: str) -> None:
+    """What the row says; a row that says how it ended already keeps it."""
+    if draft.finished or draft.error_kind is not None:
+        return
+    draft.state, draft.status_code, draft.error_kind = "failed", status, kind
+    draft.error_message = text.replace("\0", "\ufffd")
+
+
+def _uncancel() -> None:
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
+
+
+async def _apologise(exchange: Exchange) -> None:
+    """After a fault of ours: an error in the form that still fits."""
+    if not exchange.committed:
+        await exchange.say(_INTERNAL)
+    elif exchange.streaming:
+        await exchange.write(answers.stream_error("internal error", "internal"))
+        await exchange.end()
+
+
+# -- GET /v1/models
+
+
+class _Listing:
+    """The encoded lists of one routing table, by what a key may see."""
+
+    #: Different allow-lists kept; a list costs as much memory as its answer.
+    KEPT = 256
+
+    def __init__(self, table: resolve.RoutingTable) -> None:
+        self.table = table
+        self._made: dict[frozenset[str] | None, tuple[bytes, dict[str, dict[str, object]]]] = {}
+
+    def of(self, allowed: frozenset[str] | None) -> tuple[bytes, dict[str, dict[str, object]]]:
+        """(the whole answer, each entry by its id)"""
+        made = self._made.get(allowed)
+        if made is None:
+            entries = models_list(self.table, allowed)
+            encoded = msgspec.json.encode({"object": "list", "data": entries})
+            if len(self._made) >= self.KEPT:
+                self._made.clear()
+            made = self._made[allowed] = encoded, {str(entry["id"]): entry for entry in entries}
+        return made
+
+
+_listing = _Listing(resolve.RoutingTable())
+
+
+async def _models(call: _Call, path: str) -> None:
+    global _listing
+    key = await _authenticate(call)
+    if key is None:
+        return
+    try:
+        table = resolve.SNAPSHOT.current
+        if not table.ready:
+            await asyncio.to_thread(resolve.SNAPSHOT.refresh)
+            table = resolve.SNAPSHOT.current
+        if _listing.table is not table:
+            _listing = _Listing(table)
+        whole, by_id = _listing.of(key.allowed)
+    except Exception:
+        log.exception("proxy: listing the models failed")
+        return await call.say(answers.error(500, "failed to list models", answers.INTERNAL_ERROR))
+    if path == MODELS:
+        return await call.reply(200, whole)
+    wanted = path[len(_MODEL) :]
+    if wanted.startswith(resolve.GROUP_PREFIX):
+        wanted = wanted.lower()
+    entry = by_id.get(wanted)
+    if entry is None:
+        missing = f"model not found: {path[len(_MODEL) :]}"
+        return await call.say(answers.error(404, missing, answers.MODEL_NOT_FOUND, "model"))
+    await call.reply(200, msgspec.json.encode(entry))
