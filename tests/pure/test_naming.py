@@ -47,7 +47,9 @@ def test_a_group_name_is_trimmed_and_lowercased():
     assert naming.group_name("Team/Fast one") == "team/fast one"
 
 
-@pytest.mark.parametrize("text", ["", "   ", "a" * 129, "a\u200bb", "a\u00a0b", "a\nb", "hotel/x", "HOTEL/x", "İ" * 100])
+@pytest.mark.parametrize(
+    "text", ["", "   ", "a" * 129, "a\u200bb", "a\u00a0b", "a\nb", "hotel/x", "HOTEL/x", "İ" * 100]
+)
 def test_a_bad_group_name_is_refused(text):
     """routing 46"""
     with pytest.raises(Refusal) as caught:
