@@ -2,8 +2,8 @@
 
 from django.conf import settings
 
-from modelhotel import config_store
-from modelhotel.core import catalogue, changes, options, snapshots
+from modelhotel import config_store, master
+from modelhotel.core import catalogue, changes, crypto, options, snapshots
 
 
 def connect() -> None:
@@ -11,7 +11,9 @@ def connect() -> None:
     assert catalogue.SECTIONS
     options.configure(config_store.stored_settings, settings.MH.raw)
     snapshots.configure(config_store.read_versions)
-    changes.configure(config_store.bump_versions, lambda tables: None)
+    changes.configure(config_store.bump_versions, lambda tables: None)  # the relay's start sets the second one
+    if key := master.known(settings.MH):
+        crypto.set_master_key(key.encode())
     _failover()
 
 

@@ -128,7 +128,7 @@ class ScopeFilter(logging.Filter):
 
 
 def config(form: str, *, debug: bool, scopes: frozenset[str], stream: str) -> Mapping[str, Any]:
-    """For ``logging.config.dictConfig``. *form*: ``text`` or ``json``; *stream*: ``ext://sys.stdout`` or ``…stderr``."""
+    """For ``logging.config.dictConfig``. *form*: ``text`` or ``json``; *stream*: such as ``ext://sys.stdout``."""
     quiet = {name: {"level": "WARNING"} for name in QUIET}
     silent = {name: {"level": "ERROR"} for name in SILENT}
     return {

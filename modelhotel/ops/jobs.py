@@ -1,0 +1,72 @@
+"""The clockwork of the periodic jobs: APScheduler looks every few seconds, ``core/leader.py`` says what is due."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from django.db import close_old_connections, connection
+
+from modelhotel.core.clock import SYSTEM
+from modelhotel.core.leader import Job, Leader
+from modelhotel.ops import leases
+
+#: Seconds between two looks; several fit into a lease (``leader.RUN_LEASE``), so a running job keeps its own.
+LOOK = 10
+WARN_EVERY = 60.0
+log = logging.getLogger("jobs")
+
+
+class Jobs:
+    """*holder* names this process among all that look at the same jobs."""
+
+    def __init__(self, jobs: Sequence[Job], holder: str) -> None:
+        self._jobs = jobs
+        self._warned = float("-inf")
+        self._scheduler = BackgroundScheduler(
+            executors={"default": ThreadPoolExecutor(4)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            timezone="UTC",
+            daemon=True,
+        )
+        self.leader = Leader(leases, holder, SYSTEM, self._begin)
+
+    def _begin(self, work: Callable[[], None]) -> None:
+        self._scheduler.add_job(lambda: _released(work), max_instances=len(self._jobs))
+
+    def _look(self) -> None:
+        try:
+            self.leader.turn(self._jobs)
+        except Exception as problem:
+            if time.monotonic() - self._warned >= WARN_EVERY:
+                self._warned = time.monotonic()
+                log.warning("jobs: leases can not be read", extra={"attrs": {"reason": type(problem).__name__}})
+
+    def start(self) -> None:
+        self._scheduler.add_job(lambda: _released(self._look), "interval", seconds=LOOK)
+        self._scheduler.start()
+        self._scheduler.add_job(lambda: _released(self._look))
+
+    def stop(self) -> None:
+        """No new run begins; runs under way go on until :meth:`join`."""
+        if self._scheduler.running:
+            self._scheduler.pause()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for runs under way; False when they took longer (their leases run out by themselves)."""
+        deadline = time.monotonic() + seconds
+        while self.leader.busy and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)
+        return not self.leader.busy
+
+
+def _released(work: Callable[[], None]) -> None:
+    """Run *work* in a pool thread without keeping its database connection between runs."""
+    close_old_connections()
+    try:
+        work()
+    finally:
+        connection.close()

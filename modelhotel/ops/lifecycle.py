@@ -1,0 +1,108 @@
+"""The life of one serving process: background work in order, readiness last; the way down in reverse."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from modelhotel.core import snapshots
+from modelhotel.core.environment import Environment
+from modelhotel.ops import database
+from modelhotel.ops.health import Health
+from modelhotel.ops.nodes import Membership
+from modelhotel.ops.startup import Console, prepare, stdout
+
+#: Set by the supervisor in its workers: how many there are. Such a process finds the node prepared.
+WORKERS = "MODELHOTEL_WORKERS"
+log = logging.getLogger("lifecycle")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A piece of background work. *halt* ends its own activity early in a stop, *stop* ends it for good."""
+
+    name: str
+    start: Callable[[], object]
+    stop: Callable[[], object]
+    halt: Callable[[], object] | None = None
+
+
+class Lifecycle:
+    """*services* makes the background work, in the order of its start, given the membership (None in a worker)."""
+
+    def __init__(
+        self,
+        env: Environment,
+        health: Health,
+        services: Callable[[Membership | None], Sequence[Service]],
+    ) -> None:
+        self._env = env
+        self._health = health
+        self._make = services
+        self._services: Sequence[Service] = ()
+        self._lock = threading.Lock()
+        self._started = False
+        self.processes = int(os.environ.get(WORKERS, "0"))
+        self.membership: Membership | None = None
+
+    @property
+    def draining(self) -> bool:
+        return self._health.draining
+
+    def prepare(self, console: Console | None = None) -> None:
+        """The start sequence, unless the supervisor has done it. Raises StartRefused."""
+        if not self.processes and self.membership is None:
+            self.membership = prepare(self._env, console or Console(stdout))
+
+    def start(self) -> None:
+        """Blocking. Raises StartRefused."""
+        with self._lock:
+            if self._started:
+                return
+            self.prepare()
+            database.use_pool(self._env, self.processes or 1)
+            snapshots.refresh_all()
+            self._services = self._make(self.membership)
+            for service in self._services:
+                service.start()
+            self._started = self._health.ready = True
+        log.info("lifecycle: ready")
+
+    def drain(self) -> None:
+        """Readiness turns negative. Touches nothing else, so a signal handler may call it."""
+        self._health.draining = True
+
+    def halt(self) -> None:
+        """Background loops stop; what records the running requests goes on."""
+        for service in reversed(self._services):
+            if service.halt is not None:
+                self._end(service, service.halt)
+
+    def stop(self) -> None:
+        """Everything ends, in the reverse order of the start. Blocking; a second call does nothing."""
+        with self._lock:
+            if not self._started:
+                return
+            self._started, self._health.ready = False, False
+            self.drain()
+            for service in reversed(self._services):
+                self._end(service, service.stop)
+            if self.membership is not None:
+                self._leave(self.membership)
+            database.close_pool()
+        log.info("lifecycle: stopped")
+
+    @staticmethod
+    def _end(service: Service, end: Callable[[], object]) -> None:
+        try:
+            end()
+        except Exception:
+            log.exception("lifecycle: %s did not end well", service.name)
+
+    @staticmethod
+    def _leave(membership: Membership) -> None:
+        try:
+            membership.leave()
+        except Exception as problem:  # without the database the row runs out by itself
+            log.warning("lifecycle: lease not given back", extra={"attrs": {"reason": type(problem).__name__}})

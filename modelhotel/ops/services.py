@@ -1,0 +1,72 @@
+"""The background work of a serving process, in the order of its start."""
+
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+
+from django.conf import settings
+
+from modelhotel import config_store
+from modelhotel.accounts import audit
+from modelhotel.accounts.sessions import SessionStore
+from modelhotel.core import changes, snapshots
+from modelhotel.core.environment import Environment
+from modelhotel.core.leader import Job
+from modelhotel.ops.jobs import Jobs
+from modelhotel.ops.lifecycle import Service
+from modelhotel.ops.nodes import Membership
+from modelhotel.ops.relay import Relay
+from modelhotel.ops.startup import INSTANCE
+from modelhotel.ops.watch import Watcher
+from providers.keyring import KEYRING
+from proxy.metering import METER
+from requestlogs import sweep
+from requestlogs.recorder import RECORDER
+
+#: Budgets of a stop in seconds (operations.md 13).
+JOIN, AUDIT, RECORDS = 35.0, 10.0, 10.0
+HOUR = 3600.0
+JOBS = (
+    Job("job:stale-requests", 300.0, sweep.stale),
+    Job("job:retention", HOUR, sweep.retention),
+    Job("job:audit-retention", HOUR, audit.retention),
+    Job("job:sessions", HOUR, SessionStore.clear_expired),
+)
+log = logging.getLogger("serve")
+
+
+def services(membership: Membership | None) -> Sequence[Service]:
+    """*membership* is None in a worker: its supervisor speaks for the node."""
+    env: Environment = settings.MH
+    watcher = Watcher([snapshots.refresh_behind, membership.renew if membership else _orphan_watch()])
+    jobs = Jobs(JOBS, f"{env.node_name[:60]}:{os.getpid()}")
+    return (
+        *_relay(env),
+        Service("recorder", lambda: RECORDER.run(env.node_name, env.data_dir), lambda: RECORDER.stop(RECORDS)),
+        Service("metering", METER.start, METER.stop),
+        Service("audit", lambda: None, lambda: audit.stop(AUDIT)),
+        Service("keys", KEYRING.warm, lambda: None),
+        Service("watcher", watcher.start, watcher.stop),
+        Service("jobs", jobs.start, lambda: jobs.join(JOIN), halt=jobs.stop),
+    )
+
+
+def _relay(env: Environment) -> Sequence[Service]:
+    if not env.redis_url:
+        return ()
+    relay = Relay(env.redis_url, f"modelhotel:{config_store.load_note(INSTANCE)}", snapshots.refresh_behind)
+    changes.configure(config_store.bump_versions, relay.announce)
+    return (Service("relay", relay.start, relay.stop),)
+
+
+def _orphan_watch() -> Callable[[], None]:
+    """A worker whose supervisor died stops: nobody renews the node's lease or would ever stop it."""
+    parent = os.getppid()
+
+    def look() -> None:
+        if os.getppid() != parent:
+            log.error("serve: the supervisor is gone, stopping")
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return look
