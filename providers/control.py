@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
+from providers.upstream import select
 from providers.upstream.interface import Client, FaultKind, Request, UpstreamError
 
 T = TypeVar("T")
@@ -44,6 +45,12 @@ class ControlLoop:
     def _main(loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         loop.run_forever()
+        # Whoever waits for a task in another thread is told, instead of waiting for ever.
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(select.aclose_all())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
@@ -70,8 +77,6 @@ atexit.register(LOOP.stop)
 
 def client() -> Client:
     """The control plane's client for the running loop."""
-    from providers.upstream import select
-
     return select.control_plane()
 
 

@@ -1,0 +1,109 @@
+"""``/api/providers``."""
+
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from modelhotel.core.faults import Refusal
+from modelhotel.core.webapi import Body, actor_of
+from providers import queries, verbs
+from providers.discovery.scan import SCANNER, Result
+from providers.model_verbs import parse_id
+from providers.models import Provider
+
+router = Router(tags=["providers"])
+
+
+class ProviderCreate(Body):
+    name: str = ""
+    base_url: str = ""
+    provider_type: str = ""
+    api_key: str = ""
+    max_in_flight: int | None = None
+    quota_reserve_percent: int = 0
+
+
+class ProviderEdit(Body):
+    """Absent keeps. ``null`` clears where it is allowed."""
+
+    name: str = ""
+    base_url: str = ""
+    provider_type: str = ""
+    api_key: str = ""
+    enabled: bool = True
+    autodiscovery_enabled: bool = True
+    scheduled_disable_on: str | None = None
+    max_in_flight: int | None = None
+    quota_reserve_percent: int = 0
+    circuit_breaker_slow_call_threshold: str | None = None
+
+
+def answer(body: object, status: int = 200) -> HttpResponse:
+    return HttpResponse(msgspec.json.encode(body), status=status, content_type="application/json")
+
+
+def _find(provider_id: str) -> Provider:
+    row = Provider.objects.filter(pk=parse_id(provider_id, "invalid provider ID")).first()
+    if row is None:
+        raise Refusal(404, verbs.NOT_FOUND)
+    return row
+
+
+@router.get("")
+def list_providers(request: HttpRequest) -> HttpResponse:
+    return answer(queries.all_providers())
+
+
+@router.post("")
+def create_provider(request: HttpRequest, body: ProviderCreate) -> HttpResponse:
+    row = verbs.create(verbs.ProviderData(**body.dict()), actor_of(request))
+    return answer(queries.one_provider(row), 201)
+
+
+@router.post("/discover-all")
+def discover_all(request: HttpRequest) -> HttpResponse:
+    results = SCANNER.every()
+    return answer(
+        {
+            "results": [_line(result) for result in results],
+            "succeeded": sum(not result.error for result in results),
+            "failed": sum(bool(result.error) for result in results),
+            "discovered": sum(len(result.rows) for result in results),
+        }
+    )
+
+
+def _line(result: Result) -> dict[str, Any]:
+    line: dict[str, Any] = {"provider_name": result.provider, "discovered": len(result.rows)}
+    return {**line, "error": result.error} if result.error else {**line, "diff": result.diff}
+
+
+@router.get("/{provider_id}")
+def get_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
+    return answer(queries.one_provider(_find(provider_id)))
+
+
+@router.put("/{provider_id}")
+def update_provider(request: HttpRequest, provider_id: str, body: ProviderEdit) -> HttpResponse:
+    row = verbs.update(provider_id, body.given(), actor_of(request))
+    return answer(queries.one_provider(row))
+
+
+@router.delete("/{provider_id}")
+def delete_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
+    verbs.delete(provider_id, actor_of(request))
+    return HttpResponse(status=204)
+
+
+@router.post("/{provider_id}/discover")
+def discover_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
+    result = SCANNER.one(provider_id)
+    return answer(
+        {
+            "discovered": len(result.rows),
+            "models": [queries.model_object(row) for row in result.rows],
+            "diff": result.diff,
+        }
+    )

@@ -1,0 +1,153 @@
+"""The database side of a scan: the models it saw, and the health of the provider it asked."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import DatabaseError, transaction
+
+from modelhotel.core import changes
+from modelhotel.core.actor import SYSTEM as SYSTEM_ACTOR
+from modelhotel.core.changes import Change
+from modelhotel.core.faults import Refusal
+from providers.discovery import merge
+from providers.kinds.base import Listed
+from providers.models import Model, Provider
+
+log = logging.getLogger("discovery")
+
+NO_MODELS = "provider returned no models"
+_LENGTHS = {"owned_by": 200, "display_name": 512}
+MODEL_ID_MAX = 512
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was written: the rows of the models seen, in listing order, and the diff."""
+
+    rows: list[Model] = field(default_factory=list)
+    diff: merge.Diff = field(default_factory=merge.Diff)
+
+
+def _plain(value: Any) -> Any:
+    """Without NUL characters, which PostgreSQL can not store."""
+    if isinstance(value, str):
+        return value.replace("\x00", "")
+    if isinstance(value, dict):
+        return {_plain(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _fits(values: dict[str, Any]) -> dict[str, Any]:
+    plain = {column: _plain(value) for column, value in values.items()}
+    for column, length in _LENGTHS.items():
+        if column in plain:
+            plain[column] = plain[column][:length]
+    return plain
+
+
+def usable(models: Iterable[Listed]) -> list[Listed]:
+    """Each id once, and only ids that can be stored and asked for."""
+    found: dict[str, Listed] = {}
+    for model in models:
+        if 0 < len(model.model_id) <= MODEL_ID_MAX and model.model_id.isprintable():
+            found.setdefault(model.model_id, model)
+    return list(found.values())
+
+
+def apply(provider: Provider, models: list[Listed], now: datetime) -> Outcome:
+    """Upsert every listed model in one transaction. Raises Refusal (404 when the provider is gone, else 500)."""
+    outcome = Outcome()
+    current = ""
+    try:
+        with transaction.atomic():
+            if not Provider.objects.select_for_update().filter(pk=provider.pk).exists():
+                raise Refusal(404, "provider not found")
+            stored = _stored(provider)
+            changed = False
+            for model in models:
+                current = model.model_id
+                changed |= _upsert(provider, model, stored.get(model.model_id), now, outcome)
+            if changed:
+                changes.record(("models",), Change("model", "", "updated", f"of {provider.name}"), SYSTEM_ACTOR)
+    except DatabaseError:
+        log.exception("discovery: upsert failed", extra={"attrs": {"provider": provider.name, "model": current}})
+        raise Refusal(500, f"failed to upsert model {current} for provider {provider.name}") from None
+    return outcome
+
+
+def _stored(provider: Provider) -> dict[str, Model]:
+    try:
+        return {row.model_id: row for row in Model.objects.select_for_update().filter(provider=provider)}
+    except DatabaseError:
+        log.exception("discovery: snapshot failed", extra={"attrs": {"provider": provider.name}})
+        raise Refusal(500, f"failed to snapshot models for provider {provider.name}") from None
+
+
+def _upsert(provider: Provider, model: Listed, row: Model | None, now: datetime, outcome: Outcome) -> bool:
+    """Write one model. True when something changed that is routed or displayed by."""
+    if row is None:
+        fresh = Model(provider=provider, model_id=model.model_id, enabled=True)
+        for column, value in _fits(merge.columns(model, fresh, merge.live_fields(model), now)).items():
+            setattr(fresh, column, value)
+        fresh.save(force_insert=True)
+        outcome.rows.append(fresh)
+        outcome.diff.new(model.model_id)
+        return True
+    if provider.provider_type == "openrouter":
+        model = merge.damp(model, row)
+    live = merge.live_fields(model)
+    told, was_on = merge.reported(model, row, live), row.enabled
+    values = _fits(merge.columns(model, row, live, now))
+    touched = [column for column, value in values.items() if getattr(row, column) != value]
+    for column in touched:
+        setattr(row, column, values[column])
+    row.save(update_fields=touched)
+    outcome.rows.append(row)
+    outcome.diff.seen(model.model_id, was_on, row.enabled, told)
+    return not merge.STAMPS.issuperset(touched)
+
+
+def note(provider: Provider, listing: str, access: str, now: datetime, *, scanned: bool) -> None:
+    """Keep the facts of one refresh: two errors (``""`` = well). *scanned* stamps ``last_discovered_at`` too."""
+    facts: dict[str, Any] = {
+        "last_model_fetch_at": now,
+        "last_model_fetch_error": listing,
+        "last_availability_at": now,
+        "last_availability_error": access,
+    }
+    if not listing:
+        facts |= {"last_discovery_success_at": now}
+    if scanned:
+        facts["last_discovered_at"] = now
+    with transaction.atomic():
+        Provider.objects.filter(pk=provider.pk).update(**facts)
+        if not listing:
+            _mark(Provider.objects.filter(pk=provider.pk, inventory_stale=True), False)
+
+
+def _mark(rows: Any, stale: bool) -> None:
+    """Inside a transaction. The mark is part of what routing reads, so a change of it raises the version."""
+    if rows.update(inventory_stale=stale):
+        changes.record(("providers",), None, SYSTEM_ACTOR)
+
+
+def _with_models(ids: Iterable[Any]) -> set[Any]:
+    wanted = list(ids)
+    return set(Model.objects.filter(provider_id__in=wanted).values_list("provider_id", flat=True).distinct())
+
+
+def mark_stale(ids: Iterable[Any]) -> None:
+    """Mark those of *ids* that have models (there is nothing to keep of the others)."""
+    with transaction.atomic():
+        _mark(Provider.objects.filter(pk__in=_with_models(ids), inventory_stale=False), True)
+
+
+def has_healthy_alternative(provider: Provider) -> bool:
+    """Some other enabled provider has models, is not stale, and its latest refresh failed in neither respect."""
+    others = Provider.objects.filter(
+        enabled=True, inventory_stale=False, last_model_fetch_error="", last_availability_error=""
+    ).exclude(pk=provider.pk)
+    return others.filter(models__isnull=False).exists()

@@ -1,0 +1,143 @@
+"""The operator's test of one model: one small request of the gateway's own, and what came of it."""
+
+import asyncio
+import json
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from modelhotel.core import crypto
+from modelhotel.core.clock import SYSTEM, Clock
+from modelhotel.core.faults import Refusal
+from providers import control, ports, sanitize
+from providers.cache import ProviderRow, row_of
+from providers.keyring import KEYRING
+from providers.model_verbs import parse_id
+from providers.models import Model
+from providers.upstream.interface import Request, UpstreamError
+
+log = logging.getLogger("models")
+
+SECONDS = 30.0
+ANSWER_BYTES = 10 * 1024 * 1024
+PROMPT = "Respond only with `Hi`"
+MAX_TOKENS = 10
+_NO_RESPONSE = 502
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the provider answered; *status* 0 = nothing came and *error* says why. Times in milliseconds."""
+
+    status: int
+    duration_ms: float
+    header_ms: float | None = None
+    body: bytes = b""
+    error: str = ""
+
+
+def run(model_id: str, *, allow_disabled: bool = False, clock: Clock = SYSTEM) -> dict[str, Any]:
+    """Test the model row *model_id* (UUID text). Writes a request-log row, charges no circuit. Raises Refusal."""
+    row = Model.objects.select_related("provider").filter(pk=parse_id(model_id)).first()
+    if row is None:
+        raise Refusal(404, "model not found")
+    if not row.enabled and not allow_disabled:
+        raise Refusal(400, "model is disabled")
+    provider = row_of(row.provider)
+    try:
+        key = KEYRING.wait(provider)
+    except crypto.DecryptError:
+        log.error(
+            "keycache: decryption failed, possible wrong master key", extra={"attrs": {"provider": provider.name}}
+        )
+        raise Refusal(500, "failed to decrypt API key") from None
+    started = clock.now().timestamp()
+    reply = control.LOOP.run(_ask(provider, row.model_id, key))
+    answer, usage = _read(reply, key)
+    ports.logs.record_test(
+        ports.TestRun(
+            started=started,
+            provider_id=provider.id,
+            provider=provider.name,
+            model_id=row.model_id,
+            status_code=reply.status or _NO_RESPONSE,
+            state="completed" if answer["success"] else "failed",
+            duration_ms=reply.duration_ms,
+            response_header_ms=reply.header_ms,
+            error=answer.get("error"),
+            tokens_prompt=usage[0],
+            tokens_completion=usage[1],
+        )
+    )
+    return answer
+
+
+def _body(provider: ProviderRow, model_id: str) -> bytes:
+    raw = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": MAX_TOKENS, "stream": False}
+    body = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in raw.items()}
+    return ports.chat_body(body, model_id, provider.kind)
+
+
+async def _ask(provider: ProviderRow, model_id: str, key: str) -> Reply:
+    loop = asyncio.get_running_loop()
+    begun, deadline = time.monotonic(), loop.time() + SECONDS
+    headers_at: float | None = None
+    request = Request(
+        "POST", provider.kind.chat_url(provider.base_url), provider.kind.headers(key), _body(provider, model_id)
+    )
+
+    def since() -> float:
+        return round((time.monotonic() - begun) * 1000, 3)
+
+    try:
+        response = await control.client().send(request, deadline=deadline, header_timeout=SECONDS)
+        headers_at = since()
+        try:
+            response.deadline(deadline)
+            body = await response.read(ANSWER_BYTES)
+        finally:
+            response.close()
+    except UpstreamError as problem:
+        return Reply(0, since(), headers_at, error=str(problem))
+    return Reply(response.status, since(), headers_at, body)
+
+
+def _read(reply: Reply, key: str) -> tuple[dict[str, Any], tuple[int, int]]:
+    """The answer of the API, and prompt and completion tokens."""
+    answer: dict[str, Any] = {
+        "success": reply.status == 200,
+        "streaming": False,
+        "duration_ms": reply.duration_ms,
+        "response": "",
+    }
+    if reply.header_ms is not None:
+        answer["response_header_ms"] = reply.header_ms
+    usage = (0, 0)
+    if reply.status == 200:
+        try:
+            payload = json.loads(reply.body)
+            answer["response"], usage = _content(payload), _usage(payload)
+        except (ValueError, RecursionError):
+            answer |= {"success": False, "error": "the answer is not JSON"}
+    else:
+        text = f"HTTP {reply.status}: ".encode() + reply.body if reply.status else reply.error
+        answer["error"] = sanitize.clean(text, sanitize.TEST_CHARACTERS, (key,))
+    return answer, usage
+
+
+def _content(payload: Any) -> str:
+    choices = payload.get("choices") if isinstance(payload, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    content = message.get("content") if isinstance(message, dict) else None
+    return content if isinstance(content, str) else ""
+
+
+def _usage(payload: Any) -> tuple[int, int]:
+    usage = payload.get("usage") if isinstance(payload, dict) else None
+    found = [usage.get(name) if isinstance(usage, dict) else 0 for name in ("prompt_tokens", "completion_tokens")]
+    prompt, completion = (n if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**31 else 0 for n in found)
+    return prompt, completion

@@ -1,0 +1,96 @@
+"""Providers and models as the admin API and the pages show them."""
+
+from typing import Any
+
+import msgspec
+from django.db.models import Count
+
+from modelhotel.core.clock import rfc3339
+from providers import health, ports
+from providers.models import Model, Provider
+
+
+def provider_rows() -> list[Provider]:
+    """Newest first, each with ``model_count``."""
+    return list(Provider.objects.annotate(model_count=Count("models")).order_by("-created_at", "-id"))
+
+
+def masked_key(row: Provider) -> str:
+    """``N/A`` for a keyless provider, ``***`` for a key without a stored mask."""
+    return "N/A" if row.keyless else row.masked_key or "***"
+
+
+def provider_object(row: Provider, model_count: int, total_tokens: int) -> dict[str, Any]:
+    """The provider object of the admin API; never ciphertext, nonce, salt or key."""
+    return {
+        "id": str(row.pk),
+        "name": row.name,
+        "base_url": row.base_url,
+        "provider_type": row.provider_type,
+        "masked_key": masked_key(row),
+        "enabled": row.enabled,
+        "autodiscovery_enabled": row.autodiscovery_enabled,
+        "scheduled_disable_on": row.scheduled_disable_on.isoformat() if row.scheduled_disable_on else None,
+        "max_in_flight": row.max_in_flight,
+        "quota_reserve_percent": row.quota_reserve_percent,
+        "last_cap": None,
+        "health": health.status(row, model_count > 0, ports.circuits.health(str(row.pk))),
+        "inventory_stale": row.inventory_stale,
+        "last_model_fetch_at": rfc3339(row.last_model_fetch_at),
+        "last_model_fetch_error": row.last_model_fetch_error,
+        "last_availability_at": rfc3339(row.last_availability_at),
+        "last_availability_error": row.last_availability_error,
+        "last_checked_at": rfc3339(health.last_checked(row)),
+        "last_discovery_success_at": rfc3339(row.last_discovery_success_at),
+        "circuit_breaker_slow_call_threshold": row.circuit_breaker_slow_call_threshold,
+        "last_discovered_at": rfc3339(row.last_discovered_at),
+        "last_used_at": rfc3339(row.last_used_at),
+        "created_at": rfc3339(row.created_at),
+        "updated_at": rfc3339(row.updated_at),
+        "model_count": model_count,
+        "total_tokens": total_tokens,
+    }
+
+
+def all_providers() -> list[dict[str, Any]]:
+    tokens = ports.logs.provider_tokens()
+    return [provider_object(row, row.model_count, tokens.get(str(row.pk), 0)) for row in provider_rows()]  # type: ignore[attr-defined]
+
+
+def one_provider(row: Provider) -> dict[str, Any]:
+    count = Model.objects.filter(provider=row).count()
+    return provider_object(row, count, ports.logs.provider_tokens().get(str(row.pk), 0))
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def model_object(row: Model) -> dict[str, Any]:
+    """The model object of the admin API; *row* with its provider at hand."""
+    return {
+        "id": str(row.pk),
+        "model_id": row.model_id,
+        "name": row.name,
+        "description": row.description,
+        "display_name": row.display_name,
+        "provider_id": str(row.provider_id),
+        "provider_name": row.provider.name,
+        "provider_enabled": row.provider.enabled,
+        "capabilities": _json(row.capabilities),
+        "params": _json(row.params),
+        "input_modalities": _json(row.input_modalities),
+        "output_modalities": _json(row.output_modalities),
+        "modality": row.modality,
+        "context_length": row.context_length,
+        "max_output_tokens": row.max_output_tokens,
+        "input_price_per_million": row.input_price_per_million,
+        "input_price_per_million_cache_hit": row.input_price_per_million_cache_hit,
+        "output_price_per_million": row.output_price_per_million,
+        "owned_by": row.owned_by,
+        "enabled": row.enabled,
+        "disabled_manually": row.disabled_manually,
+        "price_customized": row.price_customized,
+        "created_at": rfc3339(row.created_at),
+        "last_seen_at": rfc3339(row.last_seen_at),
+    }
