@@ -1,0 +1,86 @@
+"""A board with a clock that stands still, settings that can be changed, and everything it told."""
+
+from dataclasses import replace
+
+import pytest
+
+from failover import verdict
+from failover.breaker.board import Board
+from failover.breaker.rules import BreakerSettings
+from failover.verdict import Judgement, Verdict
+from modelhotel.core import events
+
+A, B = "aaaaaaaa-0000-4000-8000-000000000001", "bbbbbbbb-0000-4000-8000-000000000002"
+NAMES = {A: "Aurora", B: "Borealis"}
+
+SUCCESS = verdict.success(200)
+SATURATED = Judgement(Verdict.SATURATED, "upstream status 429 (saturated)", 429, "noop")
+NOOP = verdict.NONE
+
+
+def status(code, *, moves_on=True, opens=True):
+    return verdict.of_status(code, moves_on=moves_on, open_on_exhaustion=opens)
+
+
+def alive(code=400):
+    return status(code, moves_on=False)
+
+
+class Bench(Board):
+    """The board under test, with short words for what happens to it."""
+
+    def __init__(self, clock):
+        self.rules = BreakerSettings()
+        self.reads = 0
+        super().__init__(clock, self._settings, lambda pid: NAMES.get(pid, ""))
+
+    def _settings(self):
+        self.reads += 1
+        return self.rules
+
+    def set(self, **changes):
+        self.rules = replace(self.rules, **changes)
+
+    def say(self, *judgements, provider=A, model="m"):
+        for judgement in judgements:
+            self.record(provider, model, judgement)
+
+    def open(self, provider=A, model="m"):
+        self.say(status(402), provider=provider, model=model)
+        assert self.gate(provider, model).state == "blocked"
+
+    def ask(self, holder="someone", *, provider=A, model="m", alone=False, direct=False):
+        return self.admit(provider, model, holder, alone=alone, direct=direct)
+
+    def fail_probe(self, judgement=None):
+        assert self.ask("probe")
+        self.say(judgement or status(503))
+        self.release(A, "m", "probe")
+
+    def row(self, provider=A):
+        rows = self.status({}, True).get("providers", [])
+        return next((row for row in rows if row["provider_id"] == provider), None)
+
+    def circuit(self, model="m", provider=A):
+        row = self.row(provider)
+        return next((c for c in row["circuits"] if c["model"] == model), None) if row else None
+
+
+@pytest.fixture
+def board(clock):
+    return Bench(clock)
+
+
+@pytest.fixture
+def told():
+    """Every event published from now on."""
+    seen = []
+    events.subscribe(seen.append)
+    return seen
+
+
+@pytest.fixture
+def lines(caplog):
+    """(level, message, attributes) of every log line so far, in order."""
+    caplog.set_level("INFO")
+    return lambda: [(r.levelname, r.getMessage(), getattr(r, "attrs", {})) for r in caplog.records]
