@@ -114,7 +114,7 @@ def _status(value: object) -> int | None:
 
 
 def carried_status(payload: bytes) -> int | None:
-    """The HTTP status that an error frame carries; None where it carries none, to be read as 502 (failover-loop 10.4)."""
+    """The HTTP status that an error frame carries; None, to be read as 502, where it carries none (10.4)."""
     try:
         frame = _decode(payload)
     except msgspec.DecodeError:

@@ -6,8 +6,9 @@ form (one line ``data: ...`` and a blank line) comes out byte for byte as it cam
 difference.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 LINE_CAP = 32 * 1024 * 1024
 """Bytes of one line, and of one joined payload (failover-loop 2)."""
@@ -22,8 +23,7 @@ class Fault(StrEnum):
     BLANK = "blank"  # too many blank lines
 
 
-@dataclass(slots=True, eq=False)
-class Event:
+class Event(msgspec.Struct, gc=False, eq=False):
     """*data* is the joined payload, None when the event has no ``data:`` line (comments, ``event:``, ``id:``).
 
     *raw* is the whole event with its closing blank line; *rest* its lines that are no data, each with its LF.
@@ -142,11 +142,12 @@ class Framer:
         return stripped
 
     def _take(self, data: bytes) -> list[Event]:
+        if not self._parts and data.endswith(b"\n\n") and 0 < data.find(b"\n") == len(data) - 2 <= self._cap:
+            self.lines += 2  # the usual case: one event of one line, whole
+            self._blank = 1
+            return [_event(data[:-2])]
         newlines = data.count(b"\n")
         self.lines += newlines
-        if not self._parts and newlines == 2 and data.endswith(b"\n\n") and 2 < len(data) <= self._cap:
-            self._blank = 1  # the usual case: one event, whole
-            return [_event(data[:-2])] if data[0] != 10 else self._split(data)
         if self._parts:
             if b"\n\n" not in data and not (self._last_lf and data[0] == 10):
                 self._keep(data, newlines)

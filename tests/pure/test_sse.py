@@ -147,7 +147,19 @@ def test_dropping_the_payload_keeps_the_comments_only():
 
 
 LINES = st.sampled_from(
-    [b"data: 1", b"data:{}", b"data", b": ping", b"event: x", b"id", b"", b"", b"\xef\xbb\xbf", b" ", b"data: " + b"y" * 40]
+    [
+        b"data: 1",
+        b"data:{}",
+        b"data",
+        b": ping",
+        b"event: x",
+        b"id",
+        b"",
+        b"",
+        b"\xef\xbb\xbf",
+        b" ",
+        b"data: " + b"y" * 40,
+    ]
 )
 STREAMS = st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r\n", b"\r", b"\n\n", b"\r\n\r\n"])), max_size=20).map(
     lambda pairs: b"".join(line + end for line, end in pairs)
@@ -164,7 +176,9 @@ def test_any_cut_of_the_same_bytes_gives_the_same_events(raw: bytes, data: st.Da
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.text(max_size=30).map(lambda text: json.dumps({"t": text}, ensure_ascii=False).encode()), max_size=8))
+@given(
+    st.lists(st.text(max_size=30).map(lambda text: json.dumps({"t": text}, ensure_ascii=False).encode()), max_size=8)
+)
 def test_what_goes_out_is_what_came_in(bodies: list[bytes]):
     raw = b"".join(b"data: " + body + b"\n\n" for body in bodies)
     found, fault = events(*(raw[i : i + 5] for i in range(0, len(raw), 5)))
