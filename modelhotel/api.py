@@ -1,5 +1,152 @@
-"""The admin API: mounts every app's router."""
+"""The admin API: authentication in front of everything, one way of answering errors, every app's router."""
 
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import URLPattern, URLResolver, path, re_path
 from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+from ninja.openapi.docs import DocsBase
+from ninja.parser import Parser
 
-api = NinjaAPI(title="Model Hotel", version="1", docs_url="/docs", urls_namespace="api")
+from modelhotel.accounts.api import public as public_router
+from modelhotel.accounts.api import router as auth_router
+from modelhotel.accounts.authentication import STAFF
+from modelhotel.accounts.identity import log_path
+from modelhotel.core import version, webapi
+from modelhotel.core.faults import Refusal
+from modelhotel.settings_api import router as settings_router
+
+log = logging.getLogger("api")
+
+NOT_FOUND = "not found"
+INTERNAL = "internal error"
+TOO_LARGE = "request body too large"
+
+
+class StrictParser(Parser):
+    """JSON as the RFC has it: no NaN, no bytes that are no UTF-8."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        return msgspec.json.decode(request.body)
+
+
+class Page(DocsBase):
+    """The OpenAPI page, drawn by the script that ninja ships and started by ours: no inline script."""
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        return render(request, "api/docs.html", {"schema": self.get_openapi_url(api, kwargs), "title": api.title})
+
+
+def _staff_only(view: Any) -> Any:
+    """The description of the API is for administrators and viewers; a browser is sent to the sign-in page."""
+
+    def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        try:
+            STAFF(request)
+        except Refusal as problem:
+            if problem.status == 401 and "text/html" in request.headers.get("Accept", ""):
+                return redirect_to_login(request.get_full_path())
+            return webapi.refusal(request, problem)
+        answer: HttpResponse = view(request, **kwargs)
+        return answer
+
+    return guarded
+
+
+api = NinjaAPI(
+    title="Model Hotel",
+    version=version.VERSION,
+    docs=Page(),
+    docs_url="/docs",
+    docs_decorator=_staff_only,
+    urls_namespace="api",
+    auth=STAFF,
+    parser=StrictParser(),
+)
+
+
+@api.exception_handler(Refusal)
+def _refused(request: HttpRequest, problem: Refusal) -> HttpResponse:
+    return webapi.refusal(request, problem)
+
+
+@api.exception_handler(ValidationError)
+def _invalid(request: HttpRequest, problem: ValidationError) -> HttpResponse:
+    """A body is one line for every reason; a parameter of the address is named."""
+    where = [str(part) for part in problem.errors[0].get("loc", ())] if problem.errors else []
+    if where and where[0] in ("path", "query", "header", "cookie"):
+        return webapi.error(request, 400, f"invalid {where[-1]}")
+    return webapi.error(request, 400, webapi.INVALID_BODY)
+
+
+@api.exception_handler(HttpError)
+def _http_error(request: HttpRequest, problem: HttpError) -> HttpResponse:
+    # The framework's own word for a body that is no JSON.
+    text = webapi.INVALID_BODY if problem.message.startswith("Cannot parse request body") else problem.message
+    return webapi.error(request, problem.status_code, text)
+
+
+@api.exception_handler(Http404)
+def _not_found(request: HttpRequest, problem: Http404) -> HttpResponse:
+    return webapi.error(request, 404, NOT_FOUND)
+
+
+@api.exception_handler(RequestDataTooBig)
+def _too_large(request: HttpRequest, problem: RequestDataTooBig) -> HttpResponse:
+    return webapi.error(request, 413, TOO_LARGE)
+
+
+@api.exception_handler(Exception)
+def _failed(request: HttpRequest, problem: Exception) -> HttpResponse:
+    log.error(
+        "api: unexpected error",
+        exc_info=problem,
+        extra={"attrs": {"method": request.method, "path": log_path(request.path)}},
+    )
+    return webapi.error(request, 500, INTERNAL)
+
+
+def _unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
+    return webapi.error(request, 404, NOT_FOUND)
+
+
+def _with_optional_slash(patterns: Iterable[URLPattern | URLResolver]) -> list[URLPattern | URLResolver]:
+    """*patterns*, and after them the same with a slash more or less at the end."""
+    found = list(patterns)
+    for pattern in list(found):
+        if isinstance(pattern, URLPattern) and (route := str(pattern.pattern)):
+            other = route[:-1] if route.endswith("/") else route + "/"
+            found.append(path(other, pattern.callback))
+    return found
+
+
+def _mount() -> None:
+    import importlib
+    import importlib.util
+
+    api.add_router("/auth", auth_router)
+    api.add_router("", public_router)
+    api.add_router("/settings", settings_router)
+    for prefix, module in (
+        ("/providers", "providers.api"),
+        ("/models", "providers.api_models"),
+        ("/failover-groups", "failover.api"),
+        ("/virtual-keys", "proxy.api"),
+        ("/logs", "requestlogs.api"),
+    ):
+        if importlib.util.find_spec(module):
+            api.add_router(prefix, importlib.import_module(module).router)
+
+
+_mount()
+_patterns, _app_name, _namespace = api.urls
+#: For ``urls.py``: every endpoint under ``/api/``, and the one line for what is none.
+urls = (_with_optional_slash(_patterns), _app_name, _namespace)
+unknown = re_path(r"^api(?:/(?P<rest>.*))?$", _unknown)

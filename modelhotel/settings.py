@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "channels",
+    "ninja",  # the script and the style of the OpenAPI page
 ]
 MIDDLEWARE = [
     "modelhotel.accounts.middleware.Edge",
@@ -140,4 +141,6 @@ CSRF_COOKIE_NAME = "mh_csrf"
 CSRF_HEADER_NAME = "HTTP_X_CSRF_TOKEN"
 CSRF_TRUSTED_ORIGINS = [origin for origin in MH.cors_origins if "://" in origin]
 CSRF_FAILURE_VIEW = "modelhotel.accounts.csrf.failure"
-LOGIN_URL = "/login/"
+LOGIN_URL, LOGIN_REDIRECT_URL = "/login/", "/"
+
+UNFOLD = {"LOGIN": {"form": "modelhotel.accounts.forms.SignInForm"}}

@@ -28,10 +28,24 @@ def address_of(request: HttpRequest) -> str:
     return str(getattr(request, "client_address", "") or request.META.get("REMOTE_ADDR", ""))
 
 
-def _refused(request: HttpRequest, text: str) -> Refusal:
-    attrs = {"ip": address_of(request), "path": log_path(request.path), "reason": text}
-    log.warning("auth: request refused", extra={"attrs": attrs})
+def _refused(address: str, path: str, text: str) -> Refusal:
+    log.warning("auth: request refused", extra={"attrs": {"ip": address, "path": log_path(path), "reason": text}})
     return Refusal(401, text)
+
+
+def by_bearer(token: str, address: str, path: str) -> Identity:
+    """Who the bearer *token* is. Raises Refusal: 401, or 429 for an address that guesses."""
+    if not token:
+        raise _refused(address, path, NO_CREDENTIALS)
+    key = throttles.by_address(address)
+    # Before the lock: whoever has the right token is never kept out by a stranger behind the same address.
+    if identity := of_bearer(token):
+        throttles.BEARER.succeeded(key)
+        return identity
+    if seconds := throttles.BEARER.wait(key):
+        raise throttles.locked(seconds)
+    throttles.BEARER.failed(key)
+    raise _refused(address, path, WRONG_TOKEN)
 
 
 def by_cookie(request: HttpRequest) -> Identity | None:
@@ -39,7 +53,7 @@ def by_cookie(request: HttpRequest) -> Identity | None:
     if not request.session.session_key:
         return None
     user = get_user(request)
-    return of_user(user) if isinstance(user, User) else None
+    return of_user(user, request.session) if isinstance(user, User) else None
 
 
 def authenticate(request: HttpRequest) -> Identity:
@@ -50,17 +64,7 @@ def authenticate(request: HttpRequest) -> Identity:
             raise Refusal(403, csrf.FAILED)
         return identity
     token = bearer_of(request.headers.get("Authorization", ""))
-    if not token:
-        raise _refused(request, NO_CREDENTIALS)
-    key = throttles.by_address(address_of(request))
-    # Before the lock: whoever has the right token is never kept out by a stranger behind the same address.
-    if identity := of_bearer(token):
-        throttles.BEARER.succeeded(key)
-        return identity
-    if seconds := throttles.BEARER.wait(key):
-        raise throttles.locked(seconds)
-    throttles.BEARER.failed(key)
-    raise _refused(request, WRONG_TOKEN)
+    return by_bearer(token, address_of(request), request.path)
 
 
 class SignedIn:

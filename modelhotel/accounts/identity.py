@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 
 from django.conf import settings
+from django.contrib.sessions.backends.base import SessionBase
 
 from modelhotel.accounts import admin_token, sessions
 from modelhotel.core.actor import ADMIN, Actor
@@ -23,11 +24,12 @@ LOGS_PERMISSION = "requestlogs.view_requestlog"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """An authenticated caller. *user* is None for the bearer admin token."""
+    """An authenticated caller. *user* is None for the bearer admin token; *by_token*: the admin token opened it."""
 
     actor: Actor
     user: User | None = None
     grants: frozenset[str] = frozenset()
+    by_token: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +74,29 @@ def _cookie(text: str) -> str:
     return found.value if found else ""
 
 
-def of_user(user: User) -> Identity:
+def of_user(user: User, session: SessionBase) -> Identity:
     actor = user.actor
     grants = frozenset({"logs"}) if actor.role == "user" and user.has_perm(LOGS_PERMISSION) else frozenset()
-    return Identity(actor, user, grants)
+    return Identity(actor, user, grants, bool(session.get(sessions.BY_TOKEN)))
+
+
+def of_session(token: str) -> Identity | None:
+    """Never counts as use of the session."""
+    found = sessions.signed_in(token)
+    return of_user(*found) if found else None
 
 
 def of_bearer(token: str) -> Identity | None:
     if admin_token.matches(token):
-        return Identity(ADMIN)
-    user = sessions.user_of(token)
-    return of_user(user) if user else None
+        return Identity(ADMIN, by_token=True)
+    return of_session(token)
 
 
 def who(credentials: Credentials) -> Identity | None:
     """None when nothing presented is good. Reads the database; never counts as use of a session."""
-    if credentials.session and (user := sessions.user_of(credentials.session)):
-        return of_user(user)
+    if credentials.session and (identity := of_session(credentials.session)):
+        return identity
     return of_bearer(credentials.bearer) if credentials.bearer else None
-
-
-def refused_text(credentials: Credentials) -> str:
-    """The 401 text for credentials that were no good."""
-    return WRONG_TOKEN if credentials.bearer else NO_CREDENTIALS
 
 
 def log_path(path: str) -> str:

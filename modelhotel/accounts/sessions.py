@@ -2,7 +2,7 @@
 
 The cookie is 32 random bytes as hex. A session lives three days from its last use and thirty days from its sign-in;
 use is written at most every five minutes, and only when that moves the end by more than a minute. The event stream
-reads sessions without using them (:func:`user_of`).
+reads sessions without using them (:func:`signed_in`).
 """
 
 import hashlib
@@ -32,6 +32,8 @@ USER_AGENT_BYTES = 256
 clock: Clock = clocks.SYSTEM
 #: Called with the stored key of a session that was ended on purpose.
 ended: list[Callable[[str], None]] = []
+#: In the data of a session that the admin token opened.
+BY_TOKEN = "by_admin_token"
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 
 
@@ -174,7 +176,7 @@ class SessionStore(SessionBase):
         return bool(found.update(expire_date=self.row.expire_date, last_seen_at=now))
 
 
-def user_of(token: str) -> User | None:
+def signed_in(token: str) -> tuple[User, SessionStore] | None:
     """The enabled account that *token* signed in, None when there is none (any more). Never counts as use."""
     store = SessionStore(token)
     user_id, path = store.get(SESSION_KEY), store.get(BACKEND_SESSION_KEY, "")
@@ -185,4 +187,4 @@ def user_of(token: str) -> User | None:
         return None
     proof = store.get(HASH_SESSION_KEY)
     good = proof and constant_time_compare(proof, user.get_session_auth_hash())
-    return user if good else None
+    return (user, store) if good else None

@@ -12,6 +12,8 @@ from modelhotel.models import User
 
 log = logging.getLogger("auth")
 
+#: The authentication backend whose accounts we sign in.
+BACKEND = "django.contrib.auth.backends.ModelBackend"
 #: The account that the admin token signs in.
 ADMIN_NAME = "admin"
 

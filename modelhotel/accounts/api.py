@@ -1,0 +1,94 @@
+"""``/api/auth`` and ``/api/public-config``: signing in with the admin token, signing out, who am I."""
+
+import logging
+from typing import Any
+
+from django.contrib.auth import login, logout
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from modelhotel.accounts import admin_token, sessions, throttles, verbs
+from modelhotel.accounts.authentication import SIGNED_IN, address_of, by_cookie
+from modelhotel.accounts.identity import Identity, bearer_of, of_session
+from modelhotel.core import webapi
+from modelhotel.core.actor import ADMIN
+from modelhotel.core.faults import Refusal
+from modelhotel.models import User
+
+log = logging.getLogger("auth")
+router = Router(tags=["auth"])
+public = Router(tags=["auth"])
+
+
+class AdminExchange(webapi.Body):
+    admin_token: str
+
+
+def check_token(request: HttpRequest, token: str) -> bool:
+    """Whether *token* is the admin token; a wrong one counts against the address. Raises Refusal(429) while locked."""
+    key = throttles.by_address(address_of(request))
+    if seconds := throttles.SIGN_IN.wait(key):
+        raise throttles.locked(seconds)
+    if not admin_token.matches(token):
+        throttles.SIGN_IN.failed(key)
+        log.warning("auth: admin token refused", extra={"attrs": {"ip": address_of(request)}})
+        return False
+    throttles.SIGN_IN.succeeded(key)
+    return True
+
+
+def open_session(request: HttpRequest, user: User, *, by_token: bool = False) -> None:
+    """Sign *user* in on this browser under a new session token and a new CSRF token."""
+    login(request, user, backend=verbs.BACKEND)
+    if by_token:
+        request.session[sessions.BY_TOKEN] = True
+
+
+@router.post("/admin-exchange", auth=None, summary="Sign in with the admin token")
+def admin_exchange(request: HttpRequest, body: AdminExchange) -> dict[str, bool]:
+    if not check_token(request, body.admin_token):
+        raise Refusal(401, "unauthorized")
+    open_session(request, verbs.ensure_admin(actor=ADMIN), by_token=True)
+    return {"success": True}
+
+
+@router.post("/logout", auth=None, summary="Sign out")
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """Always 200. A bare cross-site call carries none of our cookies and changes nothing."""
+    bearer = bearer_of(request.headers.get("Authorization", ""))
+    had_cookie = bool(request.COOKIES.get("mh_session"))
+    response = HttpResponse(b'{"success":true}', content_type="application/json")
+    if not (had_cookie or bearer or request.COOKIES.get("mh_csrf")):
+        return response
+    if identity := by_cookie(request):
+        request.actor = identity.actor  # type: ignore[attr-defined]
+    logout(request)
+    if bearer and (identity := of_session(bearer)):
+        request.actor = identity.actor  # type: ignore[attr-defined]
+        sessions.SessionStore(bearer).delete()
+    for name in ("mh_session", "mh_csrf"):
+        response.delete_cookie(name, path="/", samesite="Strict")
+    request.META["CSRF_COOKIE_NEEDS_UPDATE"] = False
+    return response
+
+
+@router.get("/me", auth=SIGNED_IN, summary="Who is signed in")
+def me(request: HttpRequest) -> dict[str, Any]:
+    identity: Identity = request.identity  # type: ignore[attr-defined]
+    user = identity.user
+    answer: dict[str, Any] = {
+        "username": identity.actor.name,
+        "role": identity.actor.role,
+        "grants": sorted(identity.grants),
+        "user_account": not identity.by_token,
+    }
+    if user and user.display_name:
+        answer["display_name"] = user.display_name
+    if user and user.allowed_providers is not None:
+        answer["allowed_providers"] = user.allowed_providers
+    return answer
+
+
+@public.get("/public-config", auth=None, summary="What a sign-in page may know")
+def public_config(request: HttpRequest) -> dict[str, bool]:
+    return {"read_only": False}

@@ -1,0 +1,74 @@
+"""The sign-in form of the admin site: user and password, or the admin token."""
+
+import logging
+from typing import Any
+
+from django import forms
+from django.contrib.auth import authenticate
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from unfold.forms import AuthenticationForm
+from unfold.widgets import BASE_INPUT_CLASSES
+
+from modelhotel.accounts import admin_token, throttles, verbs
+from modelhotel.accounts.authentication import address_of
+from modelhotel.core.actor import ADMIN
+from modelhotel.models import User
+
+log = logging.getLogger("auth")
+
+WRONG_PASSWORD = "Invalid user name or password"
+WRONG_TOKEN = "Invalid admin token"
+LOCKED = "Too many failed attempts, try again in {seconds} s"
+
+
+class SignInForm(AuthenticationForm):  # type: ignore[misc]
+    """Slowed down per address and per user name. *locked_for* > 0: nothing was looked at, seconds to wait."""
+
+    admin_token = forms.CharField(
+        required=False,
+        strip=True,
+        label="Admin token",
+        widget=forms.PasswordInput(
+            attrs={"class": " ".join(BASE_INPUT_CLASSES), "autocomplete": "current-password", "id": "id_admin_token"}
+        ),
+    )
+
+    def __init__(self, request: HttpRequest | None = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(request, *args, **kwargs)
+        self.locked_for = 0
+        self.by_token = self.is_bound and bool(str(self.data.get("admin_token", "")).strip())
+        if self.by_token:
+            self.fields["username"].required = self.fields["password"].required = False
+
+    def clean(self) -> dict[str, Any]:
+        if self.errors:
+            return dict(self.cleaned_data)
+        name = str(self.cleaned_data.get("username") or "")
+        keys = [throttles.by_address(address_of(self.request))]
+        if not self.by_token:
+            keys.append(throttles.by_name(name))
+        self.locked_for = throttles.SIGN_IN.wait(*keys)
+        if self.locked_for:
+            raise ValidationError(LOCKED.format(seconds=self.locked_for), code="locked")
+        user = self._by_token() if self.by_token else self._by_password(name)
+        if user is None:
+            throttles.SIGN_IN.failed(*keys)
+            log.warning("auth: sign-in refused", extra={"attrs": {"ip": address_of(self.request)}})
+            raise ValidationError(WRONG_TOKEN if self.by_token else WRONG_PASSWORD, code="invalid_login")
+        throttles.SIGN_IN.succeeded(*keys)
+        self.user_cache = user
+        return dict(self.cleaned_data)
+
+    def _by_token(self) -> User | None:
+        if not admin_token.matches(self.cleaned_data["admin_token"]):
+            return None
+        user = verbs.ensure_admin(actor=ADMIN)
+        user.backend = verbs.BACKEND
+        return user
+
+    def _by_password(self, name: str) -> User | None:
+        """User names are compared in any letter case; an unknown one costs the same work."""
+        known = User.objects.filter(username__iexact=name).values_list("username", flat=True).first()
+        user = authenticate(self.request, username=known or name, password=self.cleaned_data["password"])
+        return user if isinstance(user, User) and user.is_staff else None
