@@ -60,20 +60,17 @@ def _counts(cleared: list[Reset]) -> dict[str, int]:
 
 
 @router.get("/circuit-breaker-status", summary="State of the circuits, by provider")
-@router.get("/circuit-breaker-status/", include_in_schema=False)
 def circuit_breaker_status(request: HttpRequest, detail: str = "") -> HttpResponse:
     """Providers counted by their most degraded circuit; ``detail=1`` adds every circuit."""
     return _json(board().status(_members(), detail == "1"))
 
 
 @router.post("/circuit-breaker/reset", summary="Clear every circuit")
-@router.post("/circuit-breaker/reset/", include_in_schema=False)
 def reset_all(request: HttpRequest) -> HttpResponse:
     return _json(_counts(board().reset()))
 
 
 @router.post("/circuit-breaker/{provider_id}/reset", summary="Clear the circuits of one provider, or one model's")
-@router.post("/circuit-breaker/{provider_id}/reset/", include_in_schema=False)
 def reset_provider(request: HttpRequest, provider_id: str, model: str = "") -> HttpResponse:
     """A provider that does not exist answers like one without circuits."""
     found = _id(provider_id, BAD_PROVIDER)
@@ -84,7 +81,6 @@ def reset_provider(request: HttpRequest, provider_id: str, model: str = "") -> H
 
 
 @router.post("/{group_id}/circuit-breaker/reset", summary="Clear the circuits of a group's entries")
-@router.post("/{group_id}/circuit-breaker/reset/", include_in_schema=False)
 def reset_group(request: HttpRequest, group_id: str) -> HttpResponse:
     """The pairs of its entries, toggled on or not; other models of those providers stay as they are."""
     group = _group(_id(group_id, BAD_GROUP))
