@@ -101,8 +101,8 @@ class PlainDetails(msgspec.Struct):
 class Plain(msgspec.Struct):
     """A ``usage`` member spelled the usual way, for typed decoding; any other spelling fails it."""
 
-    prompt_tokens: Count = 0
-    completion_tokens: Count = 0
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
     prompt_cache_hit_tokens: Count | None = None
     cache_read_input_tokens: Count | None = None
     prompt_tokens_details: PlainDetails | None = None
@@ -111,16 +111,17 @@ class Plain(msgspec.Struct):
 
 def of_plain(usage: Plain) -> Usage | None:
     """What ``read`` says of the same member."""
-    prompt, completion = usage.prompt_tokens, usage.completion_tokens
     inside, outside = usage.prompt_tokens_details, usage.completion_tokens_details
     reasoning = outside.reasoning_tokens if outside is not None else None
     nested = inside.cached_tokens if inside is not None else None
-    hit = usage.prompt_cache_hit_tokens or usage.cache_read_input_tokens or nested
-    if hit is None and usage.prompt_cache_hit_tokens is None and usage.cache_read_input_tokens is None:
-        if not prompt and not completion and reasoning is None:
-            return None
-        return Usage(prompt, completion, reasoning or 0)
-    return Usage(prompt, completion, reasoning or 0, hit or 0, max(prompt - (hit or 0), 0), True)
+    cached = not (nested is None and usage.prompt_cache_hit_tokens is None and usage.cache_read_input_tokens is None)
+    prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    if cached:
+        hit = usage.prompt_cache_hit_tokens or usage.cache_read_input_tokens or nested or 0
+        return Usage(prompt, completion, reasoning or 0, hit, max(prompt - hit, 0), True)
+    if usage.prompt_tokens is None and usage.completion_tokens is None and reasoning is None:
+        return None
+    return Usage(prompt, completion, reasoning or 0)
 
 
 def later(before: Usage | None, after: Usage | None) -> Usage | None:
