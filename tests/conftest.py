@@ -11,9 +11,16 @@ os.environ["ALLOW_HTTP_PROVIDERS"] = "true"
 os.environ["ALLOWED_PROVIDER_HOSTS"] = "127.0.0.1,localhost,upstream.test"
 if os.environ.get("MH_TEST_DATABASE") == "postgres":
     os.environ["DATABASE_URL"] = os.environ.get("MH_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
+# Named here and not in pyproject.toml: from there pytest-django imports the settings before this file has run.
+os.environ["DJANGO_SETTINGS_MODULE"] = "modelhotel.settings"
+here = os.getcwd()
 os.chdir(os.environ["DATA_DIR"])  # no .env of the developer is read
 
 import pytest  # noqa: E402
+from django.conf import settings as django_settings  # noqa: E402
+
+assert str(django_settings.MH.data_dir) == os.environ["DATA_DIR"]
+os.chdir(here)  # the workers of xdist start where this process stands
 
 from modelhotel.core import events, options, snapshots  # noqa: E402
 from modelhotel.core.clock import ManualClock  # noqa: E402
@@ -55,6 +62,9 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     from django.conf import settings
 
     test = settings.DATABASES["default"].setdefault("TEST", {})
+    if "sqlite" in settings.DATABASES["default"]["ENGINE"]:
+        # A file, as in the product: connections that share one in memory fail on a lock instead of waiting for it.
+        test["NAME"] = os.path.join(os.environ["DATA_DIR"], "test.sqlite3")
     if "postgres" in settings.DATABASES["default"]["ENGINE"]:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "one")
         test["NAME"] = f"mh_test_{os.environ.get('PYTEST_XDIST_TESTRUNUID', str(os.getpid()))[:12]}_{worker}"
