@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
-from ninja import Router, Schema
+from ninja import Router, Schema, Status
 from pydantic import ValidationError
 
 from failover import queries, sync, verbs
@@ -99,7 +99,8 @@ B = TypeVar("B", bound=Body)
 def _parse(request: HttpRequest, schema: type[B]) -> B:
     """The body, read here and not by the framework: a malformed id is reported before a malformed body."""
     try:
-        return schema.model_validate(msgspec.json.decode(request.body))
+        # Decoded as an object: the schema would look for its fields as attributes of anything else.
+        return schema.model_validate(msgspec.json.decode(request.body, type=dict[str, Any]))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValidationError):
         raise Refusal(400, INVALID_BODY) from None
 
@@ -128,14 +129,14 @@ def list_groups(request: HttpRequest) -> dict[str, Any]:
 
 
 @groups.post("", response={201: GroupOut}, openapi_extra=_documented(GroupIn))
-def create_group(request: HttpRequest) -> tuple[int, dict[str, Any]]:
+def create_group(request: HttpRequest) -> Status[dict[str, Any]]:
     body = _parse(request, GroupIn)
     data = verbs.GroupData(
         body.display_model or "", body.display_name or "", body.description or "", body.entry_ids or []
     )
     name = clip(one_line(data.display_model).lower(), _NAME_SHOWN)
     with _failing_as(f'failed to create failover group "{name}"'):
-        return 201, queries.describe([verbs.create(data, actor_of(request))])[0]
+        return Status(201, queries.describe([verbs.create(data, actor_of(request))])[0])
 
 
 @groups.post("/sync", response=dict[str, Any])

@@ -11,7 +11,8 @@ os.environ["ALLOW_HTTP_PROVIDERS"] = "true"
 os.environ["ALLOWED_PROVIDER_HOSTS"] = "127.0.0.1,localhost,upstream.test"
 if os.environ.get("MH_TEST_DATABASE") == "postgres":
     os.environ["DATABASE_URL"] = os.environ.get("MH_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
-# Named here and not in pyproject.toml: from there pytest-django imports the settings before this file has run.
+# Read here: were they named in pyproject.toml, pytest-django would import the settings before this file has run. Both
+# the name and the directory are put back for the workers of xdist, which have this process's environment at first.
 os.environ["DJANGO_SETTINGS_MODULE"] = "modelhotel.settings"
 here = os.getcwd()
 os.chdir(os.environ["DATA_DIR"])  # no .env of the developer is read
@@ -20,7 +21,8 @@ import pytest  # noqa: E402
 from django.conf import settings as django_settings  # noqa: E402
 
 assert str(django_settings.MH.data_dir) == os.environ["DATA_DIR"]
-os.chdir(here)  # the workers of xdist start where this process stands
+os.chdir(here)
+del os.environ["DJANGO_SETTINGS_MODULE"]
 
 from modelhotel.core import events, options, snapshots  # noqa: E402
 from modelhotel.core.clock import ManualClock  # noqa: E402
