@@ -41,16 +41,17 @@ def client_address(peer: str, headers: Headers, trusted: Sequence[Network]) -> s
     """The client's address without a port; *peer* as it stands when nothing better is known.
 
     A trusted peer is believed about ``X-Forwarded-For``: the right-most entry that is an address and not itself
-    trusted; when all are trusted the left-most one; without any the ``X-Real-IP``.
+    trusted; when every entry is a trusted address the left-most one; otherwise (entries like ``unknown``) the
+    ``X-Real-IP``.
     """
     if not trusted or not _peer_is_trusted(peer, trusted):
         return peer[len(_MAPPED) :] if peer.startswith(_MAPPED) and "." in peer else peer
     headers = list(headers)
-    forwarded = [address for text in _values(headers, b"x-forwarded-for") if (address := _parse(text))]
+    forwarded = [_parse(text) for text in _values(headers, b"x-forwarded-for")]
     for address in reversed(forwarded):
-        if not _is_trusted(address, trusted):
+        if address and not _is_trusted(address, trusted):
             return str(address)
-    if forwarded:
+    if forwarded and all(forwarded):
         return str(forwarded[0])
     for text in _values(headers, b"x-real-ip"):
         if real := _parse(text):
