@@ -1,0 +1,113 @@
+"""When an answer moves on to the next candidate: the switches of routing B4. Pure."""
+
+from dataclasses import dataclass
+
+from modelhotel.core import catalogue
+from modelhotel.core.options import Options
+
+DEFAULT_STATUSES = ("5xx", "429", "401", "402", "403", "404", "499")
+DEFAULT_PHRASES = (
+    "model not found",
+    "model does not exist",
+    "model unsupported",
+    "model unavailable",
+    "model not available",
+    "model deprecated",
+    "model retired",
+    "model disabled",
+    "upstream failed",
+    "upstream error",
+    "upstream unavailable",
+    "upstream timed out",
+    "upstream timeout",
+    "404 unsupported",
+    "404 unavailable",
+    "404 not available",
+    "404 deprecated",
+    "404 retired",
+    "404 disabled",
+)
+ALL = 1_000_000
+"""Further candidates where nothing limits them."""
+
+
+class Statuses:
+    """A set of status codes and classes. ``5xx`` holds every status from 500 up."""
+
+    __slots__ = ("_classes", "_codes")
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self._codes = frozenset(int(word) for word in words if word.isdigit())
+        self._classes = frozenset(int(word[0]) for word in words if not word.isdigit())
+
+    def __contains__(self, status: int) -> bool:
+        return status in self._codes or min(status // 100, 5) in self._classes
+
+    def __bool__(self) -> bool:
+        return bool(self._codes or self._classes)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """All *words* stand in the error's code or message; *statuses*, where there are any, hold its status."""
+
+    words: tuple[str, ...]
+    statuses: Statuses
+
+    def matches(self, status: int, text: str) -> bool:
+        """*text* is lower-cased."""
+        return (not self.statuses or status in self.statuses) and all(word in text for word in self.words)
+
+
+def _is_status(word: str) -> bool:
+    return len(word) == 3 and word[0].isdigit() and (word.isdigit() or word[1:] == "xx")
+
+
+def _phrase(text: str) -> Phrase:
+    words = text.lower().split()
+    return Phrase(
+        tuple(word for word in words if not _is_status(word)), Statuses(tuple(w for w in words if _is_status(w)))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """*further*: how many candidates may be contacted after the first."""
+
+    further: int
+    on_rate_limit: bool
+    statuses: Statuses
+    phrases: tuple[Phrase, ...]
+
+    def by_status(self, status: int) -> bool:
+        """Whether an answer of this effective status moves on for its status."""
+        return status in self.statuses and (status != 429 or self.on_rate_limit)
+
+    def by_phrase(self, status: int, text: str) -> bool:
+        """Whether it moves on for its *text* (error code and message)."""
+        if status == 429 and not self.on_rate_limit:
+            return False
+        lowered = text.lower()
+        return any(phrase.matches(status, lowered) for phrase in self.phrases)
+
+
+def _read(opts: Options) -> Policy:
+    further = opts[catalogue.FAILOVER_MAX_ATTEMPTS] or ALL
+    return Policy(
+        further if opts[catalogue.FAILOVER_ENABLED] else 0,
+        opts[catalogue.FAILOVER_ON_RATE_LIMIT],
+        Statuses(tuple(w.lower() for w in opts[catalogue.FAILOVER_RETRY_ON_STATUSES]) or DEFAULT_STATUSES),
+        tuple(_phrase(text) for text in opts[catalogue.FAILOVER_RETRY_ON_ERRORS] or DEFAULT_PHRASES),
+    )
+
+
+_last: tuple[Options, Policy] | None = None
+
+
+def of(opts: Options) -> Policy:
+    """The policy that *opts* state; read anew only when the options were swapped."""
+    global _last
+    last = _last
+    if last is None or last[0] is not opts:
+        last = _last = opts, _read(opts)
+    return last[1]

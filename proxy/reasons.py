@@ -1,0 +1,182 @@
+"""What an error body of a provider says, and the fixed words a client gets instead of it. Pure.
+
+Nothing here changes where a request goes, except :func:`too_long` and :func:`refuses_content` (failover-loop 5.5).
+"""
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+MODEL_GONE = "the provider no longer serves this model"
+NOT_ENTITLED = "the provider rejected this request for billing or plan reasons"
+BAD_REQUEST = "the provider rejected the request payload"
+FAILED = "the provider failed to serve this request"
+# Reasons of a 2xx that is no answer (failover-loop 9.1, 10.3).
+NO_CHOICES = "provider returned no choices"
+NO_CONTENT = "provider returned no content"
+EMPTY_STREAM = "provider returned an empty stream"
+STOPPED = "the provider stopped sending its response"
+UNDECODABLE = "the provider returned a response the gateway could not decode"
+TOO_LARGE = "the provider returned a response larger than the gateway will read"
+
+_TOO_LONG_CODES = frozenset(("context_length_exceeded", "exceed_context_size_error"))
+_TOO_LONG_TEXTS = (
+    "maximum context length",
+    "prompt is too long",
+    "exceed context limit",
+    "exceeds the context window",
+    "exceeds the available context size",
+)
+_CONTENT_CODES = frozenset(("content_policy_violation", "content_filter", "moderation_blocked", "safety_violation"))
+_GONE_CODES = frozenset(("model_not_found", "model_not_supported"))
+#: Phrases that need a person to pay (rows marked "Entitled" of failover-loop 7.3).
+_ENTITLED = (
+    "no resource package",
+    "insufficient balance",
+    "please recharge",
+    "insufficient_quota",
+    "exceeded your current quota",
+    "billing hard limit",
+    "credit balance is too low",
+)
+_PAYLOAD = (
+    "invalid json request body",
+    "invalid_request_error",
+    "missing key",
+    "unsupported parameter",
+    "invalid argument",
+)
+_SEARCHED = 10_000  # characters of a body that are looked through
+
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """*json*: the body is JSON; *stated*: it has a populated ``error`` member. *code*, *type* and *message* are those
+    of one object, empty where missing. *text* is the message, else the whole body as text.
+    """
+
+    json: bool = False
+    stated: bool = False
+    code: str = ""
+    type: str = ""
+    message: str = ""
+    text: str = ""
+    whole: str = ""
+
+
+def read(body: bytes) -> ErrorBody:
+    """The error that *body* states, whatever its form."""
+    whole = body.decode("utf-8", "replace").strip()
+    try:
+        value = _decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return ErrorBody(text=whole, whole=whole)
+    stated = isinstance(value, dict) and bool(value.get("error"))
+    if isinstance(value, list) and value:
+        value = value[0]  # Google wraps its errors in an array
+    error = value.get("error") if isinstance(value, dict) else None
+    source = error if isinstance(error, dict) else value if isinstance(value, dict) else {}
+    message = error if isinstance(error, str) else source.get("message")
+    if not isinstance(message, str):
+        message = source.get("detail")
+    words = message if isinstance(message, str) else ""
+    return ErrorBody(True, stated, _word(source.get("code")), _word(source.get("type")), words, words or whole, whole)
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
+
+
+def too_long(status: int, error: ErrorBody) -> bool:
+    """A 400 that says the prompt does not fit the model."""
+    if status != 400:
+        return False
+    if error.code in _TOO_LONG_CODES or error.type in _TOO_LONG_CODES:
+        return True
+    said = error.message.lower()
+    if any(text in said for text in _TOO_LONG_TEXTS):
+        return True
+    return "input token count" in said and "exceeds the maximum" in said
+
+
+def refuses_content(error: ErrorBody) -> bool:
+    """A content-policy refusal: always the client's answer."""
+    return error.code in _CONTENT_CODES or error.type in _CONTENT_CODES
+
+
+def classify(status: int, error: ErrorBody, model_id: str) -> tuple[str, str]:
+    """(error kind, reason for the client) of a non-2xx answer (failover-loop 13.5)."""
+    body = error.whole[:_SEARCHED].lower()
+    if model_gone(error, body, model_id):
+        return "provider_model_gone", MODEL_GONE
+    if status == 402 or any(phrase in body for phrase in _ENTITLED):
+        return "provider_not_entitled", NOT_ENTITLED
+    if status == 400 and any(phrase in body for phrase in _PAYLOAD):
+        return "provider_bad_request", BAD_REQUEST
+    return "provider_error", FAILED
+
+
+# -- a model that is gone (failover-loop 13.5, providers 7)
+
+_GONE = re.compile(
+    r"is no longer available|is not supported|does not exist|is not found for api version|model not found|unknown model"
+)
+#: Right behind the phrase this makes it a complaint about one use of the model, not about the model.
+_QUALIFIER = re.compile(
+    r"\s+(?:for|with|on|in)\s+(?:[\w'-]+\s+){0,4}?(?:operation|endpoint|method|route|api|api version|request"
+    r"|request type|mode|task|region|plan|tier|account|subscription)s?\b"
+)
+_TOKEN = re.compile(r"[a-z0-9][a-z0-9._:@/-]*")
+_CLAUSE = re.compile(r"[.,;!?{}\[\]\n]")
+_SNAPSHOT = re.compile(r"(?:-\d+){1,3}")
+_BETWEEN = 40  # characters between the phrase and the id
+_SNAPSHOT_DIGITS = 4
+
+
+def model_gone(error: ErrorBody, body: str, model_id: str) -> bool:
+    """Whether the provider says this very model is gone. *body* is lower-cased; an unknown id is no claim."""
+    if error.code in _GONE_CODES:
+        return True
+    wanted = _last_segment(model_id.lower())
+    if not wanted:
+        return False
+    if error.type == "not_found_error" and any(_is(token, wanted) for token in _tokens(error.message.lower())):
+        return True
+    places = [match.span() for match in _TOKEN.finditer(body) if _is(match[0], wanted)]
+    for phrase in _GONE.finditer(body) if places else ():
+        if _QUALIFIER.match(body, phrase.end()):
+            continue
+        for start, end in places:
+            between = body[end : phrase.start()] if end <= phrase.start() else body[phrase.end() : start]
+            if start < phrase.end() and end > phrase.start():
+                continue
+            if len(between) <= _BETWEEN and not _CLAUSE.search(between) and not _names_a_model(between):
+                return True
+    return False
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKEN.findall(text)
+
+
+def _last_segment(identifier: str) -> str:
+    return identifier.rstrip(".:/-").rsplit("/", 1)[-1]
+
+
+def _is(token: str, wanted: str) -> bool:
+    """The id itself or a dated snapshot of it."""
+    name = _last_segment(token)
+    if name == wanted:
+        return True
+    if not name.startswith(wanted):
+        return False
+    dated = name[len(wanted) :]
+    return bool(_SNAPSHOT.fullmatch(dated)) and sum(ch.isdigit() for ch in dated) >= _SNAPSHOT_DIGITS
+
+
+def _names_a_model(text: str) -> bool:
+    """A word with letters and digits stands for another model's id."""
+    return any(re.search(r"\d", token) and re.search(r"[a-z]", token) for token in _tokens(text))

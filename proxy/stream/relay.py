@@ -1,0 +1,224 @@
+"""A committed stream on its way to the client: forward, watch, close well (failover-loop 11).
+
+No task and no timer per chunk: whatever arrived together goes out in one send, and one deadline of the upstream
+connection is moved.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from failover import verdict
+from failover.verdict import Judgement
+from modelhotel.core import durations
+from providers.upstream.interface import FaultKind, Response, UpstreamError
+from proxy import answers, shutdown
+from proxy.exchange import Exchange
+from proxy.stream.chat import ChatStream
+from proxy.stream.sse import Event, Fault, Framer
+
+log = logging.getLogger("proxy")
+
+PATIENT_AFTER = 50
+"""Chunks after which the stall window is longer (failover-loop 2)."""
+PATIENCE = 3
+"""Times the stall window then; also how long, in windows, a line may arrive at any rate."""
+QUANTUM = 4 * 1024
+"""Bytes of an unfinished line that count as activity."""
+RATE_FLOOR = 64 * 1024
+"""Bytes per second a line that takes long must keep up on average."""
+
+DONE = b"data: [DONE]\n\n"
+TRUNCATED = "stream truncated: upstream closed before a finish_reason"
+NOTHING_CAME = "stream truncated: upstream closed connection without [DONE] sentinel"
+LINE_LIMIT = "stream failed: a frame exceeded the gateway's 32 MiB line limit"
+BLANK_LINES = "stream interrupted: too many empty lines"
+READ_ERROR = "stream failed: upstream connection error"
+TIMED_OUT = "stream interrupted: upstream request timed out"
+RESTARTING = "stream interrupted: gateway restarting"
+
+
+@dataclass(slots=True)
+class End:
+    """How a stream ended. *kind* is empty where it ended well; *text* is the row's message (upstream text unmasked
+    only where *upstream* is True); *frame* is what the client still has to be told.
+    """
+
+    judgement: Judgement
+    kind: str = ""
+    text: str = ""
+    frame: str = ""
+    upstream: bool = False
+
+
+@dataclass(slots=True)
+class Clocks:
+    """*stall*: seconds of silence allowed, 0 = any; *until*: the loop time at which the attempt's time is over."""
+
+    stall: float
+    until: float
+
+
+class Relay:
+    """One stream. *attrs* name model and provider in log lines."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        response: Response,
+        framer: Framer,
+        stream: ChatStream,
+        *,
+        clocks: Clocks,
+        attrs: dict[str, object],
+    ) -> None:
+        self._exchange = exchange
+        self._response = response
+        self._framer = framer
+        self._stream = stream
+        self._clocks = clocks
+        self._attrs = attrs
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._interrupted = False
+        self._active = self._loop.time()
+        self._lines = framer.lines
+        self._counted = framer.pending  # bytes of the pending line that were activity
+        self._line_began = self._active
+
+    def interrupt(self) -> None:
+        """The gateway stops: end with the terminal frame, now."""
+        if not self._interrupted and self._task is not None:
+            self._interrupted = True
+            self._task.cancel()
+
+    async def run(self, first: list[Event], *, ended: bool) -> End:
+        """Forward *first*, what the probe read, then everything until the end; *ended*: the body is over already.
+
+        Everything the client is to see has been sent, and the stream is closed to both sides.
+        """
+        shutdown.register(self)
+        try:
+            end = await self._forward(first, ended=ended)
+        except asyncio.CancelledError:
+            end = self._cancelled()
+        finally:
+            shutdown.unregister(self)
+        try:
+            await self._close(end)
+        except asyncio.CancelledError:
+            # The client left, or a second interrupt: the verdict stands.
+            if not (self._exchange.gone or self._interrupted) or self._task is None:
+                raise
+            self._task.uncancel()
+        return end
+
+    def _cancelled(self) -> End:
+        """Why the task was cancelled. Raises CancelledError where it was neither client nor shutdown."""
+        self._response.close()
+        if self._task is None or not (self._exchange.gone or self._interrupted):
+            raise asyncio.CancelledError
+        self._task.uncancel()
+        if self._exchange.gone:
+            return End(verdict.NONE, "client_disconnect", "client disconnected")
+        return End(verdict.NONE, "internal", RESTARTING, RESTARTING)
+
+    async def _forward(self, first: list[Event], *, ended: bool) -> End:
+        exchange, response, framer, stream = self._exchange, self._response, self._framer, self._stream
+        events, over = first, ended
+        while True:
+            out = stream.take_all(events) if events else b""
+            if out:
+                await exchange.write(out)
+            if stream.over:
+                return self._provider_ended()
+            if framer.fault is not None:
+                return self._fault(LINE_LIMIT if framer.fault is Fault.LINE else BLANK_LINES)
+            if over:
+                return self._body_over()
+            self._watch()
+            try:
+                data = await response.chunk()
+            except UpstreamError as problem:
+                return self._broken(problem)
+            if data:
+                events = framer.feed(data)
+            else:
+                events, over = framer.finish(), True
+
+    # -- the stall watchdog
+
+    def _watch(self) -> None:
+        """Note activity and move the deadline."""
+        framer, clocks = self._framer, self._clocks
+        if clocks.stall <= 0:
+            self._response.deadline(clocks.until)
+            return
+        now = self._loop.time()
+        if framer.lines != self._lines:
+            self._lines, self._counted = framer.lines, framer.pending
+            self._active = self._line_began = now
+        elif framer.pending - self._counted >= QUANTUM and self._fast_enough(now):
+            self._active, self._counted = now, framer.pending
+        self._response.deadline(min(self._active + self._window, clocks.until))
+
+    @property
+    def _window(self) -> float:
+        return self._clocks.stall * (PATIENCE if self._stream.chunks > PATIENT_AFTER else 1)
+
+    def _fast_enough(self, now: float) -> bool:
+        taken = now - self._line_began
+        return taken < PATIENCE * self._clocks.stall or self._framer.pending >= RATE_FLOOR * taken
+
+    # -- how it ended
+
+    def _provider_ended(self) -> End:
+        """``[DONE]``, or the provider's own error event."""
+        if self._stream.error is not None:
+            text = self._stream.error.decode("utf-8", "replace")
+            return End(verdict.broken(self._response.status), "provider_error", text, upstream=True)
+        return self._complete() if self._stream.complete else self._truncated()
+
+    def _body_over(self) -> End:
+        return self._complete() if self._stream.complete else self._truncated()
+
+    def _complete(self) -> End:
+        if self._stream.carries:
+            return End(verdict.success(self._response.status))
+        return End(verdict.NONE if self._stream.unmodelled else verdict.empty(self._response.status))
+
+    def _truncated(self) -> End:
+        attrs = {**self._attrs, "chunks": self._stream.chunks}
+        log.warning("proxy: stream truncated before completion", extra={"attrs": attrs})
+        return self._fault(TRUNCATED if self._stream.chunks else NOTHING_CAME)
+
+    def _fault(self, text: str, kind: str = "provider_error") -> End:
+        return End(verdict.broken(self._response.status), kind, text, text)
+
+    def _broken(self, problem: UpstreamError) -> End:
+        if problem.kind is not FaultKind.BODY_TIMEOUT:
+            end = self._fault(READ_ERROR)
+            end.text = f"{READ_ERROR}: {problem}"
+            return end
+        if self._loop.time() >= self._clocks.until or self._clocks.stall <= 0:
+            return self._fault(TIMED_OUT, "failover_timeout")
+        window = durations.short(self._window)
+        attrs = {**self._attrs, "stall_timeout": window, "base_timeout": durations.short(self._clocks.stall)}
+        log.warning("proxy: stream stall detected", extra={"attrs": {**attrs, "chunks": self._stream.chunks}})
+        text = f"stream stalled: no data for {window}"
+        return End(verdict.stalled(self._response.status), "provider_timeout", text, text)
+
+    async def _close(self, end: End) -> None:
+        """The last event, if one is still due, and the end of the answer."""
+        exchange = self._exchange
+        if exchange.gone:
+            return
+        if end.frame:
+            await exchange.write(answers.stream_error(end.frame, end.kind))
+            attrs = {**self._attrs, "error_kind": end.kind}
+            log.info("proxy: terminal error frame sent", extra={"attrs": attrs})
+        elif not end.kind and not self._stream.done:
+            attrs = {**self._attrs, "chunks": self._stream.chunks}
+            log.info("proxy: upstream omitted [DONE] sentinel; injecting for downstream", extra={"attrs": attrs})
+            await exchange.write(DONE)
+        await exchange.end()

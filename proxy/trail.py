@@ -1,0 +1,87 @@
+"""The attempts trail of one request (failover-loop 16). Pure."""
+
+from typing import Any
+
+from failover.resolve import Candidate, Skip
+from modelhotel.core.text import clip
+
+DETAIL_CAP = 160
+PROBE_IN_PROGRESS = "probe in progress"
+
+
+class Element:
+    """One attempt: filled while it runs, written once."""
+
+    __slots__ = ("breaker", "candidate", "detail", "duration_ms", "error_kind", "index", "status", "ttft_ms")
+
+    def __init__(self, index: int, candidate: Candidate) -> None:
+        self.index = index
+        self.candidate = candidate
+        self.status = 0
+        self.error_kind = ""
+        self.detail = ""
+        self.breaker = ""
+        self.duration_ms = 0.0
+        self.ttft_ms: float | None = None
+
+    def row(self, *, terminal: bool) -> dict[str, Any]:
+        """*terminal*: it ended the request; its text is the row's ``error_message``."""
+        row: dict[str, Any] = {
+            "attempt": self.index,
+            "provider_id": self.candidate.provider.id,
+            "provider": self.candidate.provider.name,
+            "model": self.candidate.model.model_id,
+        }
+        if self.status:
+            row["status"] = self.status
+        if self.error_kind:
+            row["error_kind"] = self.error_kind
+        if self.detail and not terminal:
+            row["detail"] = clip(self.detail, DETAIL_CAP)
+        row["duration_ms"] = round(self.duration_ms, 3)
+        if self.ttft_ms is not None:
+            row["ttft_ms"] = round(self.ttft_ms, 3)
+        if self.breaker:
+            row["breaker"] = self.breaker
+        return row
+
+
+class Trail:
+    """All elements of one request."""
+
+    __slots__ = ("_elements", "_skips")
+
+    def __init__(self, skips: list[Skip]) -> None:
+        self._skips = [
+            _skipped(skip.provider_id, skip.provider, skip.model_id, skip.reason) for skip in skips if skip.on_trail
+        ]
+        self._elements: list[Element] = []
+
+    def peek(self, candidate: Candidate) -> Element:
+        """The element of the next attempt, with the next free index; on the trail once it is added."""
+        return Element(len(self._elements), candidate)
+
+    def add(self, element: Element) -> None:
+        self._elements.append(element)
+
+    def left_to_the_probe(self, candidate: Candidate) -> None:
+        """The candidate is left to the holder of its probe lease."""
+        provider = candidate.provider
+        self._skips.append(_skipped(provider.id, provider.name, candidate.model.model_id, PROBE_IN_PROGRESS))
+
+    def rows(self) -> list[dict[str, Any]] | None:
+        """Skips first, then the attempts; None when there is nothing."""
+        last = self._elements[-1] if self._elements else None
+        return [*self._skips, *(element.row(terminal=element is last) for element in self._elements)] or None
+
+
+def _skipped(provider_id: str, provider: str, model: str, reason: str) -> dict[str, Any]:
+    return {
+        "attempt": -1,
+        "provider_id": provider_id,
+        "provider": provider,
+        "model": model,
+        "detail": reason,
+        "duration_ms": 0,
+        "breaker": "skipped",
+    }

@@ -1,0 +1,324 @@
+"""The sequential walk over a request's candidates, until one served or all were tried (failover-loop 3, 6.2, 13)."""
+
+import asyncio
+import logging
+import time
+
+from failover import backoff
+from failover.resolve import Candidate, Resolution
+from modelhotel.core import catalogue, durations
+from proxy import policy, terminal
+from proxy.attempt import TRANSIENT, Attempt, Tools
+from proxy.exchange import Exchange
+from proxy.terminal import Failure
+from proxy.trail import Trail
+from requestlogs.recorder import RECORDER
+
+log = logging.getLogger("proxy")
+
+TOOLS = Tools()
+_ANYTHING = -1
+"""The context window asked for when any will do."""
+
+
+async def run(exchange: Exchange, tools: Tools = TOOLS) -> None:
+    """Ask the resolved candidates in order; answer the client; the row is final when this returns."""
+    resolution = exchange.resolution
+    assert resolution is not None
+    await Walk(exchange, resolution, tools).run()
+
+
+class Walk:
+    """One request's walk. Candidates are asked in their order; what one answers only ever leaves others out."""
+
+    def __init__(self, exchange: Exchange, resolution: Resolution, tools: Tools) -> None:
+        self._exchange = exchange
+        self._draft = exchange.draft
+        self._opts = exchange.opts
+        self._resolution = resolution
+        self._candidates = resolution.candidates
+        self._tools = tools
+        self._policy = policy.of(exchange.opts)
+        self._breaking = exchange.opts[catalogue.CIRCUIT_BREAKER_ENABLED]
+        self._trail = Trail(resolution.skips)
+        self._contacted = 0  # candidates, not attempts
+        self._attempts = 0
+        self._window = _ANYTHING  # after a prompt that was too long: only larger or unknown windows
+        self._repeated = False  # the last candidate's one repetition was used
+        self._before = ""  # the text of the failure before the last one
+        self._failure: Failure | None = None
+        self._asked: Candidate | None = None
+        self._served: Attempt | None = None
+
+    async def run(self) -> None:
+        draft = self._draft
+        failure = await self._walk()
+        draft.attempts = self._trail.rows()
+        draft.failover_attempt = max(self._attempts - 1, 0)
+        if failure is not None:
+            await self._answer(failure)
+        # Before the upstream connection is settled: nobody waits for that.
+        RECORDER.finish(draft)
+        if self._served is not None:
+            await self._served.settle()
+
+    async def _walk(self) -> Failure | None:
+        """The failure that is the last word; None when the client got its answer."""
+        at = 0
+        while at < len(self._candidates):
+            candidate = self._candidates[at]
+            if not self._fits(candidate):
+                at += 1
+                continue
+            if at and self._out_of_time():
+                return self._timed_out()
+            if self._left_to_the_probe(candidate, at):
+                at += 1
+                continue
+            gone = await self._back_off()
+            if gone is not None:
+                return gone
+            last = not self._may_go_on(at)
+            failure = await self._ask(candidate, last=last, alone=last)
+            if failure is None and self._served is not None:
+                return None
+            if failure is None:  # the lease was taken meanwhile
+                at += 1
+                continue
+            self._contacted += 1
+            if failure.kind == "client_disconnect" or self._exchange.gone:
+                return failure
+            if failure.too_long:
+                if not self._looks_for_a_larger_window(candidate, failure, at):
+                    return failure
+            elif not failure.moves_on:
+                return failure
+            elif last:
+                return await self._repeat(candidate, failure)
+            else:
+                self._log_triggered(candidate, failure)
+            at += 1
+        return self._failure or Failure("internal", "no candidate could be asked")
+
+    # -- who may be asked
+
+    def _fits(self, candidate: Candidate) -> bool:
+        size = candidate.model.context_length
+        return self._window == _ANYTHING or size is None or size > self._window
+
+    def _may_go_on(self, at: int) -> bool:
+        """Whether a candidate behind *at* may be contacted once the one at *at* was."""
+        if self._contacted >= self._policy.further or not self._resolution.group:
+            return False
+        return any(self._fits(candidate) for candidate in self._candidates[at + 1 :])
+
+    def _left_to_the_probe(self, candidate: Candidate, at: int) -> bool:
+        """Another request is probing this candidate, and a later one is left: skip it, without a delay."""
+        if not self._breaking or not self._may_go_on(at):
+            return False
+        gate = self._tools.board().gate(candidate.provider.id, candidate.model.model_id)
+        if gate.state != "leased":
+            return False
+        self._skip(candidate)
+        return True
+
+    def _skip(self, candidate: Candidate) -> None:
+        attrs = {"provider": candidate.provider.name, "model": candidate.model.model_id}
+        log.info("resolve: skipping candidate: probe in progress", extra={"attrs": attrs})
+        self._trail.left_to_the_probe(candidate)
+
+    def _looks_for_a_larger_window(self, candidate: Candidate, failure: Failure, at: int) -> bool:
+        """After a prompt that was too long: True when some candidate behind may still take it (failover-loop 5.5)."""
+        self._window = candidate.model.context_length or 0
+        if not self._may_go_on_after(at):
+            return False
+        attrs = {
+            "model": self._exchange.model,
+            "provider": candidate.provider.name,
+            "attempt": self._attempts,
+            "context_length": candidate.model.context_length,
+        }
+        log.info("proxy: prompt too long for candidate, trying a larger context window", extra={"attrs": attrs})
+        return True
+
+    def _may_go_on_after(self, at: int) -> bool:
+        """The same as ``_may_go_on`` when the candidate at *at* was counted already."""
+        self._contacted -= 1
+        try:
+            return self._may_go_on(at)
+        finally:
+            self._contacted += 1
+
+    # -- time
+
+    def _out_of_time(self) -> bool:
+        return time.monotonic() >= self._exchange.deadline
+
+    def _timed_out(self) -> Failure:
+        attrs = {
+            "model": self._exchange.model,
+            "attempt": self._attempts,
+            "total_candidates": len(self._candidates),
+            "deadline": durations.short(self._exchange.deadline - self._draft.arrival),
+        }
+        log.warning("proxy: overall request deadline exceeded, stopping failover", extra={"attrs": attrs})
+        before = self._failure
+        return Failure("failover_timeout", before.text if before is not None else "")
+
+    async def _back_off(self) -> Failure | None:
+        """The pause before a further contact; a failure when the client left during it."""
+        if not self._contacted:
+            return None
+        wait = backoff.BETWEEN_CANDIDATES.wait(self._contacted, self._tools.chance)
+        attrs = {"backoff": durations.short(wait), "attempt": self._attempts + 1}
+        log.info("proxy: failover backoff", extra={"attrs": attrs})
+        return await self._pause(wait)
+
+    async def _pause(self, wait: float) -> Failure | None:
+        try:
+            await self._tools.sleep(wait)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._exchange.gone or task is None:
+                raise
+            task.uncancel()
+            return self._left_in_a_pause()
+        return None
+
+    def _left_in_a_pause(self) -> Failure:
+        """The client left between two attempts; after a stall of the provider that stays the cause."""
+        failure, asked = self._failure, self._asked
+        attrs: dict[str, object] = {
+            "model": self._exchange.model,
+            "provider": asked.provider.name if asked is not None else "",
+            "attempt": self._attempts,
+        }
+        if failure is not None and failure.kind == "provider_timeout":
+            attrs |= {"kind": failure.kind, "status": 502}
+            log.info("proxy: connection closed during failover backoff after provider stall", extra={"attrs": attrs})
+            return failure
+        log.info("proxy: client disconnected during failover backoff", extra={"attrs": attrs})
+        self._before = failure.text if failure is not None else ""
+        return Failure("client_disconnect", moves_on=False)
+
+    # -- one attempt
+
+    async def _ask(self, candidate: Candidate, *, last: bool, alone: bool) -> Failure | None:
+        """None: served, or (nothing is *served* then) the probe lease was taken by another request."""
+        exchange, provider, model = self._exchange, candidate.provider, candidate.model
+        element = self._trail.peek(candidate)
+        attempt = Attempt(exchange, candidate, element, self._policy, self._tools, last=last)
+        if self._breaking and not self._tools.board().admit(
+            provider.id, model.model_id, attempt, alone=alone, direct=not self._resolution.group
+        ):
+            self._skip(candidate)
+            return None
+        self._trail.add(element)
+        self._attempts += 1
+        self._log_start(candidate)
+        draft = self._draft
+        draft.provider_id, draft.provider_name = provider.id, provider.name
+        if self._resolution.group:
+            draft.resolved_model_id = model.model_id
+        exchange.contact(provider.name, model.model_id)
+        self._asked = candidate
+        if self._failure is not None:
+            self._before = self._failure.text
+        failure = await attempt.run()
+        if failure is None:
+            self._served = attempt
+        else:
+            self._failure = failure
+        return failure
+
+    async def _repeat(self, candidate: Candidate, failure: Failure) -> Failure | None:
+        """The last candidate's one repetition after a transient 5xx (failover-loop 6.2)."""
+        room = self._exchange.deadline - time.monotonic()
+        if (
+            self._repeated
+            or not failure.http
+            or failure.status not in TRANSIENT
+            or not self._opts[catalogue.SERVER_ERROR_RETRY_ENABLED]
+            or not backoff.server_error_fits(room)
+        ):
+            return failure
+        self._repeated = True
+        attrs = {**_who(candidate), "status": failure.status, "attempt": self._attempts}
+        log.info("proxy: last candidate answered a retryable server error, retrying it once", extra={"attrs": attrs})
+        gone = await self._pause(backoff.server_error(room, self._tools.chance))
+        if gone is not None:
+            return gone
+        return await self._ask(candidate, last=True, alone=True)
+
+    def _log_start(self, candidate: Candidate) -> None:
+        if not log.isEnabledFor(logging.INFO):
+            return
+        attrs: dict[str, object] = {"endpoint": self._exchange.endpoint}
+        model = {"model": candidate.model.model_id}
+        if self._attempts == 1:
+            attrs |= {**_who(candidate), **model, "total_candidates": len(self._candidates)}
+            log.info("proxy: routing to provider", extra={"attrs": attrs})
+        else:
+            attrs |= {"attempt": self._attempts, **_who(candidate), **model}
+            log.info("proxy: failover attempt", extra={"attrs": attrs})
+
+    def _log_triggered(self, candidate: Candidate, failure: Failure) -> None:
+        attrs = {
+            "attempt": self._attempts,
+            **_who(candidate),
+            "status": failure.status,
+            "rate_limit_class": "unknown",
+        }
+        log.info("proxy: failover triggered", extra={"attrs": attrs})
+
+    # -- the last word
+
+    async def _answer(self, failure: Failure) -> None:
+        """Row and client get *failure*."""
+        exchange, draft, asked = self._exchange, self._draft, self._asked
+        name = asked.provider.name if asked is not None else ""
+        draft.state, draft.error_kind = "failed", failure.kind
+        if failure.answer is not None and not exchange.gone:
+            answer = failure.answer
+            draft.error_message = failure.text
+            if failure.status:
+                attrs: dict[str, object] = {
+                    "status": failure.status,
+                    "error_kind": failure.kind,
+                    "model": exchange.model,
+                    **(_who(asked) if asked is not None else {}),
+                }
+                log.warning("proxy: upstream non-200", extra={"attrs": attrs})
+        else:
+            answer = terminal.exhaustion(failure.kind, exchange.model, group=self._resolution.group)
+            draft.provider_id = None
+            draft.error_message = terminal.row_message(
+                failure, name, self._attempts, self._contacted, before=self._before
+            )
+            self._log_exhausted(failure, name, answer.status)
+        draft.status_code = answer.status
+        if not exchange.gone:
+            await exchange.say(answer)
+
+    def _log_exhausted(self, failure: Failure, provider: str, status: int) -> None:
+        if failure.kind == "client_disconnect":
+            return
+        exchange = self._exchange
+        attrs: dict[str, object] = {
+            "model": exchange.model,
+            "provider": provider,
+            "error": self._draft.error_message,
+            "kind": failure.kind,
+            "status": status,
+        }
+        if self._resolution.group:
+            attrs["candidates"] = len(self._candidates)
+            attrs["failover_timeout"] = durations.short(exchange.deadline - self._draft.arrival)
+            log.error("proxy: all providers exhausted", extra={"attrs": attrs})
+        else:
+            attrs["request_timeout"] = durations.short(exchange.attempt_seconds)
+            log.error("proxy: provider request failed", extra={"attrs": attrs})
+
+
+def _who(candidate: Candidate) -> dict[str, object]:
+    return {"provider": candidate.provider.name, "provider_id": candidate.provider.id}
