@@ -1,12 +1,12 @@
 """What every router under ``/api`` shares: strict bodies, one-line errors, the actor of a request."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from ninja import Schema
-from pydantic import ConfigDict
+from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationInfo, model_validator
 
 from modelhotel.core.actor import Actor
 from modelhotel.core.faults import Refusal
@@ -18,6 +18,14 @@ class Body(Schema):
     """A JSON body: a field of the wrong JSON type is a 400 ``invalid request body``, unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _object(cls, values: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        # The framework reads attributes of whatever it gets: [] or null would pass as an object without members.
+        if not isinstance(values, Mapping | Body):
+            raise ValueError("not an object")
+        return handler(values)
 
     def given(self) -> dict[str, Any]:
         """Only the members that were in the body."""
