@@ -87,10 +87,10 @@ def disable_on(value: str | None, today: date) -> date | None:
     if value is None:
         return None
     try:
-        day = date.fromisoformat(value) if len(value) == 10 else None
+        day = date.fromisoformat(value)
     except ValueError:
         day = None
-    if day is None:
+    if day is None or day.isoformat() != value:  # fromisoformat takes week dates and more
         raise refuse("scheduled_disable_on", "invalid scheduled_disable_on")
     if day < today:
         raise refuse("scheduled_disable_on", "scheduled_disable_on must not be in the past")
