@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
-from ninja import Router, Schema
+from ninja import Router, Schema, Status
 from pydantic import ValidationError
 
 from modelhotel.core.clock import rfc3339
@@ -115,11 +115,11 @@ def list_keys(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 @_route("POST", "", response={201: NewKeyOut}, openapi_extra=_BODY)
-def create_key(request: HttpRequest) -> tuple[int, dict[str, Any]]:
+def create_key(request: HttpRequest) -> Status[dict[str, Any]]:
     given = _given(request)
     with _failing_as(f'failed to create virtual key "{clip(one_line(given["name"]), verbs.NAME_LIMIT)}"'):
         key, plain = verbs.create(given, actor_of(request))
-        return 201, {**describe(key), "key": plain}
+        return Status(201, {**describe(key), "key": plain})
 
 
 @_route("GET", "/{id}", response=KeyOut)

@@ -25,6 +25,7 @@ from proxy.answers import Answer, Header
 from proxy.exchange import Exchange, Receive, Scope, Send
 from proxy.keys import KeyRow
 from proxy.metering import METER
+from proxy.trail import Trail
 from requestlogs.draft import Draft
 from requestlogs.recorder import RECORDER
 
@@ -267,7 +268,7 @@ async def _resolve(exchange: Exchange) -> bool:
         )
     except ResolveError as none:
         _stamp(draft, none.ms)
-        draft.attempts = [_skipped(skip) for skip in none.skips if skip.on_trail] or None
+        draft.attempts = Trail(none.skips).rows()
         _fail(draft, none.status, none.kind, none.log_text)
         refusal = answers.error(none.status, none.message, none.code, none.param, retry_after=none.retry_after)
         await exchange.say(refusal)
@@ -287,19 +288,6 @@ async def _resolve(exchange: Exchange) -> bool:
 def _stamp(draft: Draft, parts: Mapping[str, float]) -> None:
     for name, value in parts.items():
         setattr(draft, name, value)
-
-
-def _skipped(skip: resolve.Skip) -> dict[str, object]:
-    """A member that was never asked, as the attempts trail shows it (failover-loop 16)."""
-    return {
-        "attempt": -1,
-        "provider_id": skip.provider_id,
-        "provider": skip.provider,
-        "model": skip.model_id,
-        "detail": skip.reason,
-        "duration_ms": 0,
-        "breaker": "skipped",
-    }
 
 
 def _fail(draft: Draft, status: int, kind: str, text: str) -> None:

@@ -97,7 +97,7 @@ async def test_the_overhead_ends_when_the_first_candidate_is_asked(sender):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("My Box", b"My Box"), ("Größe", b"Gr%C3%B6%C3%9Fe"), ("a\r\nb", b"a%0D%0Ab"), ("50%", b"50%25"), ("é", b"%C3%A9")],
+    [("My Box", b"My Box"), ("Größe", b"Gr%C3%B6%C3%9Fe"), ("a\r\nb", b"a%0D%0Ab"), ("50%", b"50%25")],
 )
 def test_a_name_is_safe_as_a_header_value(text, value):
     assert header_text(text) == value
