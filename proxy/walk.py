@@ -21,11 +21,11 @@ _ANYTHING = -1
 """The context window asked for when any will do."""
 
 
-async def run(exchange: Exchange, tools: Tools = TOOLS) -> None:
+async def run(exchange: Exchange, tools: Tools | None = None) -> None:
     """Ask the resolved candidates in order; answer the client; the row is final when this returns."""
     resolution = exchange.resolution
     assert resolution is not None
-    await Walk(exchange, resolution, tools).run()
+    await Walk(exchange, resolution, tools or TOOLS).run()
 
 
 class Walk:

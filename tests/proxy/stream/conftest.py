@@ -1,0 +1,3 @@
+"""The stage of the playbooks."""
+
+from tests.proxy.walk.stage import stage  # noqa: F401

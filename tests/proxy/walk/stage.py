@@ -1,0 +1,188 @@
+"""A stage for playbooks of the walk: the whole ``/v1`` application over real sockets, everything else in memory.
+
+    stage.member("A", provider_a.url, key="sk-...")     # in the order to be tried
+    answer = await stage.ask()                          # hotel/g, or model="A/m", stream=True, ...
+    assert stage.trail == [...]; stage.row is the draft of the last finished request
+
+Waits between contacts are recorded in ``stage.waits`` and take no time; chance is always 0.5.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from failover import breaker, table
+from failover.breaker.board import Board
+from failover.breaker.rules import of_options
+from modelhotel.core import options, redact
+from modelhotel.core.clock import ManualClock
+from providers import cache
+from providers.cache import Catalogue, ModelRow, ProviderRow, SealedKey
+from providers.keyring import KEYRING
+from providers.kinds import registry
+from providers.upstream import select
+from proxy import attempt, exchange, keys, walk
+from proxy.keys import KeyRow, KeyTable
+from proxy.metering import METER
+from requestlogs.draft import Draft
+from requestlogs.recorder import RECORDER
+from tests.proxy.asgi import Answer, Client, client
+
+KEY = "sk-0123456789abcdef0123456789abcdef"
+CHANCE = 0.5
+
+
+class Stage:
+    """See the module's docstring."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patch = monkeypatch
+        self._providers: dict[str, ProviderRow] = {}
+        self._models: dict[str, ModelRow] = {}
+        self._order: list[str] = []
+        self._stored: dict[str, str] = {}
+        self.waits: list[float] = []
+        self.hold: asyncio.Event | None = None  # waits last until it is set
+        self.holding = asyncio.Event()
+        self.clock = ManualClock()
+        self.board = Board(self.clock, lambda: of_options(options.current()), self._name_of)
+        self.strip_reasoning = False
+        monkeypatch.setattr(breaker, "_board", self.board)
+        monkeypatch.setattr(exchange, "WATCH_AFTER", 0.0)
+        monkeypatch.setattr(walk, "TOOLS", attempt.Tools(sleep=self._sleep, chance=lambda: CHANCE))
+        KEYRING.reset()
+
+    def _name_of(self, provider_id: str) -> str:
+        row = self._providers.get(provider_id)
+        return row.name if row else ""
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.holding.set()
+        if self.hold is not None:
+            await self.hold.wait()
+
+    # -- who is there
+
+    def member(
+        self,
+        name: str,
+        url: str,
+        *,
+        model: str = "m",
+        key: str = "",
+        window: int | None = None,
+        kind: str = "custom",
+        grouped: bool = True,
+    ) -> None:
+        """A provider with one model (or one model more of it), at the end of the group."""
+        number = len(self._models) + 1
+        provider_id = f"00000000-0000-4000-8000-{ord(name[0]):012d}"
+        sealed = None
+        if key:
+            sealed = SealedKey(key.encode(), b"", b"")
+            KEYRING._kept[sealed] = (key, time.monotonic() + 600)
+            KEYRING._known = redact.known_keys(plain for plain, _ in KEYRING._kept.values())
+        self._providers[provider_id] = ProviderRow(
+            provider_id, name, name, url, registry.get(kind), True, sealed, float(number), False
+        )
+        row = SimpleNamespace(
+            id=f"00000000-0000-4000-9000-{number:012d}", provider_id=provider_id, model_id=model, context_length=window
+        )
+        self._models[row.id] = _model(row)
+        if grouped:
+            self._order.append(row.id)
+        self._install()
+
+    def set(self, **values: str) -> None:
+        """Runtime settings, as text."""
+        self._stored |= values
+        self._install()
+
+    def _install(self) -> None:
+        providers, models = self._providers, self._models
+        by_id: dict[str, tuple[ModelRow, ...]] = {}
+        for row in models.values():
+            by_id[row.model_id] = (*by_id.get(row.model_id, ()), row)
+        catalogue = Catalogue(
+            providers,
+            {p.name: p for p in providers.values()},
+            {p.routing_name: p for p in providers.values()},
+            models,
+            {(m.provider_id, m.model_id): m for m in models.values()},
+            by_id,
+        )
+        group = SimpleNamespace(
+            display_model="g", display_name="", priority_order=self._order, entry_enabled={}, group_enabled=True
+        )
+        cache.SNAPSHOT._value = catalogue
+        table.SNAPSHOT._value = table.join(catalogue, [("00000000-0000-4000-a000-000000000001", group)])
+        hashed = keys.hash_of(KEY.encode())
+        row = KeyRow("00000000-0000-4000-b000-000000000001", "app", hashed, None, self.strip_reasoning, None, False)
+        keys.SNAPSHOT._value = KeyTable({hashed: row}, ready=True)
+        options.SNAPSHOT._value = options.REGISTRY.values(self._stored, {})
+
+    # -- requests
+
+    def client(self, model: str = "hotel/g", *, prompt: str = "hi", stream: bool = False, **more: Any) -> Client:
+        body = {"model": model, "messages": [{"role": "user", "content": prompt}], **more}
+        if stream:
+            body["stream"] = True
+        return client("POST", "/v1/chat/completions", key=KEY, json=body)
+
+    async def ask(self, model: str = "hotel/g", **given: Any) -> Answer:
+        return await self.client(model, **given).run()
+
+    # -- what became of them
+
+    @property
+    def rows(self) -> list[Draft]:
+        return list(RECORDER._finished)
+
+    @property
+    def row(self) -> Draft:
+        """The draft of the last finished request."""
+        return self.rows[-1]
+
+    @property
+    def trail(self) -> list[tuple[Any, ...]]:
+        """(attempt, provider, status, error kind, breaker) of every element."""
+        return [
+            (e["attempt"], e["provider"], e.get("status"), e.get("error_kind"), e.get("breaker"))
+            for e in self.row.attempts or []
+        ]
+
+    def fails(self, name: str, model: str = "m") -> int:
+        """Consecutive charges of a circuit."""
+        circuit = self.board._find(f"00000000-0000-4000-8000-{ord(name[0]):012d}", model)
+        return circuit.consecutive_fails if circuit is not None else 0
+
+    def state(self, name: str) -> str:
+        return str(self.board.state_of(f"00000000-0000-4000-8000-{ord(name[0]):012d}"))
+
+    @property
+    def charged(self) -> int:
+        """Tokens charged to the key so far."""
+        return sum(spent.tokens for spent in METER._keys.values())
+
+
+_EMPTY = ModelRow("", "", "", True, "", "", "", "", "", {}, (), (), None, None, None, None, None, 0.0)
+
+
+def _model(row: Any) -> ModelRow:
+    return replace(
+        _EMPTY, id=row.id, provider_id=row.provider_id, model_id=row.model_id, context_length=row.context_length
+    )
+
+
+@pytest.fixture
+async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+    made = Stage(monkeypatch)
+    yield made
+    await select.aclose_all()
+    KEYRING.reset()
