@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from asgiref.sync import sync_to_async
+from django.db import connection
 
 from failover.table import SNAPSHOT, Entry, Group, Live, RoutingTable
 from modelhotel.core import catalogue
@@ -248,11 +249,18 @@ async def resolve(
     return await _candidates(ask, entries)
 
 
+def _load() -> None:
+    try:
+        SNAPSHOT.refresh()
+    finally:
+        connection.close()  # the pool's thread has no request that would end its connection
+
+
 async def _cold_table(ms: dict[str, float]) -> RoutingTable:
     """The table, built now: only before the warm-up of this process succeeded."""
     started = time.perf_counter()
     try:
-        await sync_to_async(SNAPSHOT.refresh, thread_sensitive=False)()
+        await sync_to_async(_load, thread_sensitive=False)()
     except Exception:
         log.exception("resolve: loading the routing table failed")
         raise ResolveError(500, "failed to resolve model", "internal_error", "internal") from None
