@@ -1,5 +1,6 @@
 """Which concrete thing stands behind each port of the lower floors."""
 
+import msgspec
 from django.conf import settings
 
 from modelhotel import config_store, master
@@ -15,13 +16,42 @@ def connect() -> None:
     if key := master.known(settings.MH):
         crypto.set_master_key(key.encode())
     _failover()
+    _providers()
+    _requestlogs()
 
 
 def _failover() -> None:
     from failover import ports
-    from failover.maintenance import MAINTENANCE
-    from providers import ports as provider_ports
     from requestlogs import totals
 
     ports.configure(load=config_store.load_note, store=config_store.store_note, tokens=totals.tokens_by_requested_name)
-    provider_ports.configure(groups=MAINTENANCE)
+
+
+def _providers() -> None:
+    from failover.breaker import health
+    from failover.maintenance import MAINTENANCE
+    from modelhotel.accounts import provider_access
+    from providers import ports
+    from providers.kinds.base import Kind
+    from proxy import verbs as keys
+    from proxy.dialects import chat
+    from requestlogs import provider_port
+
+    def chat_body(body: dict[str, msgspec.Raw], model_id: str, kind: Kind) -> bytes:
+        return chat.build_body(body, b"", model_id=model_id, kind=kind, stream=False)
+
+    ports.configure(
+        groups=MAINTENANCE,
+        circuits=health,
+        keys=keys,
+        users=provider_access,
+        logs=provider_port,
+        chat_body=chat_body,
+    )
+
+
+def _requestlogs() -> None:
+    from proxy.models import VirtualKey
+    from requestlogs import ports
+
+    ports.configure(lambda: VirtualKey.objects.order_by().values_list("pk", flat=True))

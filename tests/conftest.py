@@ -77,12 +77,18 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(autouse=True)
-def _clean_memory():
-    """Snapshots and the event bus start empty in every test."""
+def _forget() -> None:
+    from failover.breaker import reset_board
+
     snapshots.reset_all()
     events.reset()
     options.REGISTRY.forget()
+    reset_board()
+
+
+@pytest.fixture(autouse=True)
+def _clean_memory():
+    """Snapshots, the event bus and the circuits start empty in every test."""
+    _forget()
     yield
-    snapshots.reset_all()
-    events.reset()
+    _forget()
