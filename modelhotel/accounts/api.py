@@ -39,6 +39,7 @@ def check_token(request: HttpRequest, token: str) -> bool:
 
 def open_session(request: HttpRequest, user: User, *, by_token: bool = False) -> None:
     """Sign *user* in on this browser under a new session token and a new CSRF token."""
+    request.session.flush()  # Django would go on with the session of the same account, its age included
     login(request, user, backend=verbs.BACKEND)
     if by_token:
         request.session[sessions.BY_TOKEN] = True

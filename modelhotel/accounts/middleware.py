@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.sessions.middleware import SessionMiddleware
-from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.csrf import get_token
 from django.utils.cache import patch_vary_headers
 
@@ -150,8 +150,8 @@ class Use:
     def process_exception(self, request: HttpRequest, problem: Exception) -> HttpResponse | None:
         if isinstance(problem, RequestDataTooBig):
             return webapi.error(request, 413, _BODY_TOO_LARGE)
-        if not is_api(request.path):
-            return None
+        if not is_api(request.path) or isinstance(problem, (Http404, PermissionDenied, SuspiciousOperation)):
+            return None  # Django has an answer, which the edge puts into our words
         attrs = {"method": request.method, "path": log_path(request.path)}
         log.error("api: unexpected error", exc_info=problem, extra={"attrs": attrs})
         return webapi.error(request, 500, _text(500))
