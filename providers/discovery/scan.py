@@ -257,7 +257,7 @@ def _sync_groups(model_ids: list[str]) -> Mapping[str, Any]:
     if not model_ids:
         return {}
     try:
-        return ports.groups.sync_models(model_ids)
+        return ports.groups.sync_models(model_ids, stamp=True)
     except Exception as problem:
         log.exception("discovery: group sync failed")
         events.publish(

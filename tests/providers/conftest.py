@@ -77,7 +77,7 @@ class Ports:
     def full_sync(self) -> None:
         self._note("full_sync")
 
-    def sync_models(self, model_ids: Collection[str]) -> Mapping[str, Any]:
+    def sync_models(self, model_ids: Collection[str], *, stamp: bool = False) -> Mapping[str, Any]:
         self._note("sync_models", list(model_ids))
         return self.parts
 
