@@ -3,11 +3,12 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from failover import sync
+from failover import naming, sync
+from modelhotel.core import events
 
 
 class Maintenance:
-    """Each call is a transaction of its own. *stamp* also stores the time of the sync; discovery asks for it."""
+    """Each call is a transaction of its own; what could not be done for one group is logged and costs no other."""
 
     def full_sync(self) -> None:
         sync.full(stamp=False)
@@ -15,14 +16,27 @@ class Maintenance:
     def sync_models(
         self, model_ids: Collection[str], *, stamp: bool = False, revalidate: bool = False
     ) -> Mapping[str, Any]:
-        """The group sections of a scan's diff. *revalidate*: a model was disabled, custom groups may be too small."""
-        return sync.models(model_ids, stamp=stamp, revalidate=revalidate).diff()
+        """The group sections of a scan's diff.
+
+        *stamp*: a scan asks, so its time is stored and what failed is published. *revalidate*: it disabled a model,
+        so custom groups may have become too small.
+        """
+        result = sync.models(model_ids, stamp=stamp, revalidate=revalidate)
+        if stamp:
+            for base, text in result.errors:
+                _publish(next((id for id in model_ids if naming.base(id) == base), base), text)
+        return result.diff()
 
     def prune_models(self, ids: Collection[str]) -> None:
         sync.prune(ids)
 
     def revalidate(self) -> None:
         sync.revalidate()
+
+
+def _publish(model_id: str, error: str) -> None:
+    text = f"Failover sync failed for model '{model_id}'"
+    events.publish("failover.sync_error", "warning", "discovery", text, {"error": error, "model_id": model_id})
 
 
 MAINTENANCE = Maintenance()

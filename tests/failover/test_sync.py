@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from failover import maintenance, ports, resolve, sync, verbs
 from failover.models import FailoverGroup
-from modelhotel.core import snapshots
+from modelhotel.core import events, snapshots
 from modelhotel.core.actor import ADMIN
 from modelhotel.core.clock import ManualClock
 from providers import ports as provider_ports
@@ -241,6 +241,24 @@ def test_a_scan_reports_what_happened_to_groups(world):
         "failover_disabled_groups": [{"display_model": "mine", "effective_count": 1, "reason": TOO_FEW}],
     }
     assert sync.last_synced() is not None
+
+
+def test_a_scan_publishes_what_could_not_be_synced(world, monkeypatch):
+    """A13: one event per base name, and the scan goes on."""
+
+    def failing(self, step, new_id):
+        raise DatabaseError("no room")
+
+    seen = []
+    events.subscribe(seen.append)
+    monkeypatch.setattr(sync._Run, "_write", failing)
+    assert maintenance.MAINTENANCE.sync_models(["kimi", "z-ai/GLM-4.6"]) == {}
+    assert seen == []
+    assert maintenance.MAINTENANCE.sync_models(["kimi", "z-ai/GLM-4.6"], stamp=True) == {}
+    [event] = seen
+    assert (event.type, event.severity, event.source) == ("failover.sync_error", "warning", "discovery")
+    assert event.message == "Failover sync failed for model 'z-ai/GLM-4.6'"
+    assert event.metadata == {"error": "no room", "model_id": "z-ai/GLM-4.6"}
 
 
 def test_a_sync_of_one_name_reports_members_and_then_nothing(world):
