@@ -58,7 +58,7 @@ class Keyring(Protocol):
     async def fetch(self, row: ProviderRow) -> str: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Candidate:
     """A member that may be asked; *key* is empty for a keyless provider and never shown."""
 
@@ -312,20 +312,27 @@ def _log_faults(ask: _Ask, entries: Sequence[Entry]) -> None:
 async def _candidates(ask: _Ask, entries: Sequence[Live]) -> Resolution:
     """Access list, circuit and key of each entry in order; who needs a held probe lease stands back if others can."""
     board = ask.board if ask.opts[catalogue.CIRCUIT_BREAKER_ENABLED] else None
+    allowed, peek, candidates = ask.allowed, ask.keyring.peek, ask.candidates
     leased: list[Live] = []
     for entry in entries:
-        if not ask.may_use(entry.provider):
-            _log_skip(entry.provider.name, entry.model.model_id, NOT_ALLOWED)
+        provider, model = entry.provider, entry.model
+        if allowed is not None and provider.id not in allowed:
+            _log_skip(provider.name, model.model_id, NOT_ALLOWED)
             continue
         if board is not None:
-            gate = board.gate(entry.provider.id, entry.model.model_id)
+            gate = board.gate(provider.id, model.model_id)
             if gate.state == "leased":
                 leased.append(entry)
                 continue
             if gate.state == "blocked":
                 _breaker_skip(ask, entry, CIRCUIT_OPEN, gate)
                 continue
-        await ask.take(entry)
+        # The key is in memory all but once per TTL; a coroutine per member would cost more than the rest of the loop.
+        key = peek(provider)
+        if key is not None:
+            candidates.append(Candidate(provider, model, key))
+        else:
+            await ask.take(entry)
     if ask.candidates:
         for entry in leased:
             _breaker_skip(ask, entry, PROBE_IN_PROGRESS)
