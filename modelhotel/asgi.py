@@ -1,8 +1,49 @@
-"""The ASGI application."""
+"""The ASGI application: ``/v1`` to the data plane, ``/api/events`` to Channels, the rest to Django.
+
+Under uvicorn the server's lifespan starts and stops the background work. Daphne knows no lifespan; there the reactor
+does it, and connections wait until the start is through.
+"""
 
 import os
+import sys
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "modelhotel.settings")
-application = get_asgi_application()
+control = get_asgi_application()
+
+from django.conf import settings  # noqa: E402
+
+from modelhotel.core.headers import security_headers  # noqa: E402
+from modelhotel.ops import services, static  # noqa: E402
+from modelhotel.ops.asgi_types import App  # noqa: E402
+from modelhotel.ops.eventstream import EventStream  # noqa: E402
+from modelhotel.ops.front import BodyLimit, EventStreams, Front, Lifespan  # noqa: E402
+from modelhotel.ops.health import Health  # noqa: E402
+from modelhotel.ops.lifecycle import Lifecycle  # noqa: E402
+from proxy import app as data_plane  # noqa: E402
+
+
+def _headers() -> tuple[tuple[bytes, bytes], ...]:
+    return security_headers(settings.MH)
+
+
+def _behind_static(app: App) -> App:
+    return static.serve(BodyLimit(app, settings.MH.max_request_size, _headers), _headers)
+
+
+health = Health()
+lifecycle = Lifecycle(settings.MH, health, services.services)
+application = Front(
+    data=data_plane.application,
+    events=EventStreams(EventStream.as_asgi()),
+    control=_behind_static(control),
+    health=health,
+    lifespan=Lifespan(lifecycle.start, lifecycle.stop),
+    headers=_headers,
+)
+
+if "daphne.server" in sys.modules:
+    from modelhotel.ops import reactor
+
+    reactor.hook(lifecycle)

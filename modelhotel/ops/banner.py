@@ -1,20 +1,13 @@
 """What a start prints: the configuration with its secrets masked, and the box that holds what is shown once. Pure."""
 
 from collections.abc import Iterable
-from importlib import metadata
 from urllib.parse import urlsplit
 
 from modelhotel.core.environment import Environment
+from modelhotel.core.version import VERSION
 
 MASK = "********"
 TOKEN_TITLE = "ADMIN TOKEN (save now, it is not shown again)"
-
-
-def version() -> str:
-    try:
-        return metadata.version("modelhotel")
-    except metadata.PackageNotFoundError:
-        return "development"
 
 
 def without_password(url: str) -> str:
@@ -68,7 +61,7 @@ def configuration(env: Environment) -> dict[str, object]:
 
 def text(env: Environment) -> str:
     """For people (LOG_FORMAT=text)."""
-    lines = [f"Model Hotel {version()}"]
+    lines = [f"Model Hotel {VERSION}"]
     for name, value in configuration(env).items():
         shown = str(value).lower() if isinstance(value, bool) else str(value)
         lines.append(f"  {name:<24}{shown}".rstrip())

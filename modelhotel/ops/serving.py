@@ -10,11 +10,11 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from types import FrameType
+from typing import Protocol
 
 import uvicorn
 
 from modelhotel.ops.front import Front, idle
-from modelhotel.ops.lifecycle import Lifecycle
 
 #: Budgets of a stop in seconds (operations.md 13).
 DRAIN = 10.0
@@ -37,8 +37,12 @@ def bind(host: str, port: int, uds: str | None) -> socket.socket:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, proto, _, address = found[0]
     sock = socket.socket(family, kind, proto)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(address)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
     return sock
 
 
@@ -51,11 +55,21 @@ def address(sock: socket.socket) -> str:
     return f"http://{host}:{port}"
 
 
+class Life(Protocol):
+    """What a stop does to the process besides its requests (``ops/lifecycle.py``)."""
+
+    def drain(self) -> None:
+        """Readiness turns negative; called by the signal handler."""
+
+    def halt(self) -> None:
+        """Background loops stop. Blocking."""
+
+
 class Server(uvicorn.Server):
     """*interrupt_streams* gives streams that are still open their terminal frame."""
 
     def __init__(
-        self, front: Front, lifecycle: Lifecycle, interrupt_streams: Callable[[], object], budget: float = BUDGET
+        self, front: Front, lifecycle: Life, interrupt_streams: Callable[[], object], budget: float = BUDGET
     ) -> None:
         super().__init__(
             uvicorn.Config(

@@ -20,6 +20,7 @@ from modelhotel.core import crypto
 from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.environment import BadEnvironment, Environment
 from modelhotel.core.options import REGISTRY, BadValue
+from modelhotel.core.version import VERSION
 from modelhotel.ops import banner, credentials, database
 from modelhotel.ops.faults import StartRefused
 from modelhotel.ops.nodes import Membership
@@ -46,12 +47,10 @@ def stdout(text: str) -> None:
 
 def check(env: Environment, workers: int = 1) -> None:
     """Step 1: what can be refused without touching anything. Raises StartRefused."""
-    for option in REGISTRY.options.values():
-        if option.env and env.raw.get(option.env, "").strip():
-            try:
-                REGISTRY.fixed({option.env: env.raw[option.env]})
-            except BadValue as problem:
-                raise StartRefused(f"{option.env}: {problem}") from problem
+    try:
+        REGISTRY.fixed(env.raw)
+    except BadValue as problem:
+        raise StartRefused(str(problem)) from problem
     if workers > 1 and (env.sqlite or not env.redis_url):
         raise StartRefused(SEVERAL)
     if not env.sqlite and not env.master_key:
@@ -61,7 +60,7 @@ def check(env: Environment, workers: int = 1) -> None:
 def announce(env: Environment, console: Console) -> None:
     """Step 2: the banner, the warnings about single variables."""
     if env.log_format == "json":
-        log.info("start: configuration", extra={"attrs": {"version": banner.version(), **banner.configuration(env)}})
+        log.info("start: configuration", extra={"attrs": {"version": VERSION, **banner.configuration(env)}})
     else:
         console.say(banner.text(env))
     for warning in env.warnings:

@@ -1,0 +1,164 @@
+"""How log lines look (settings.md 7, LOG_FORMAT and DEBUG_LOG)."""
+
+import json
+import logging
+import logging.config
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from modelhotel.core import logformat
+
+
+def record(
+    message: str, level: int = logging.INFO, name: str = "proxy", attrs: Mapping[str, Any] | None = None, **more: Any
+) -> logging.LogRecord:
+    made = logging.LogRecord(name, level, "x.py", 1, message, more.get("args"), more.get("exc_info"))
+    if attrs is not None:
+        made.attrs = attrs
+    return made
+
+
+FAILOVER = {"attempt": 1, "provider": "My Prov"}
+
+
+def test_a_text_line_has_time_level_message_and_the_attributes_in_their_order():
+    """settings 34a."""
+    line = logformat.TextFormatter().format(record("proxy: failover triggered", attrs=FAILOVER))
+    assert re.fullmatch(
+        r'time=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z level=INFO msg="proxy: failover triggered"'
+        r' attempt=1 provider="My Prov"',
+        line,
+    )
+
+
+def test_a_json_line_is_one_object_with_the_same_names():
+    """settings 34a."""
+    line = logformat.JsonFormatter().format(record("proxy: failover triggered", attrs=FAILOVER))
+    found = json.loads(line)
+    assert list(found) == ["time", "level", "source", "msg", "attempt", "provider"]
+    assert found | {"time": ""} == {
+        "time": "",
+        "level": "INFO",
+        "source": "proxy",
+        "msg": "proxy: failover triggered",
+        "attempt": 1,
+        "provider": "My Prov",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("OpenRouter", "OpenRouter"),
+        ("", '""'),
+        ("a b", '"a b"'),
+        ('say "hi"', '"say \\"hi\\""'),
+        ("a=b", '"a=b"'),
+        ("line\nbreak\ttab\r", '"line\\nbreak\\ttab\\r"'),
+        ("bell\x07", '"bell\\x07"'),
+        ("back\\slash here", '"back\\\\slash here"'),
+        ("http://x/y?z", "http://x/y?z"),
+        ("Köln", "Köln"),
+        ("\u2028", '"\\u2028"'),
+        ("zero\u200bwidth", '"zero\\u200bwidth"'),
+        (True, "true"),
+        (None, "null"),
+        (3, "3"),
+        (1.5, "1.5"),
+        (["a", 1], '"[\\"a\\",1]"'),
+    ],
+)
+def test_an_attribute_is_quoted_where_it_could_be_misread(value: object, text: str):
+    assert logformat.quoted(value) == text
+
+
+def test_a_message_can_not_break_out_of_its_line():
+    line = logformat.TextFormatter().format(record('evil\n time=1 level=INFO msg="x"'))
+    assert "\n" not in line
+    assert 'msg="evil\\n time=1 level=INFO msg=\\"x\\""' in line
+
+
+@pytest.mark.parametrize(
+    ("level", "word"),
+    [
+        (logging.DEBUG, "DEBUG"),
+        (logging.INFO, "INFO"),
+        (logging.WARNING, "WARN"),
+        (logging.ERROR, "ERROR"),
+        (logging.CRITICAL, "ERROR"),
+    ],
+)
+def test_levels_have_four_names(level: int, word: str):
+    assert f" level={word} " in logformat.TextFormatter().format(record("a: b", level)) + " "
+    assert json.loads(logformat.JsonFormatter().format(record("a: b", level)))["level"] == word
+
+
+def test_an_exception_stays_on_the_line():
+    try:
+        raise ValueError("broken thing")
+    except ValueError:
+        made = record("jobs: run failed", logging.ERROR, exc_info=sys.exc_info())
+    line = logformat.TextFormatter().format(made)
+    assert 'error="ValueError: broken thing"' in line
+    assert "\n" not in line
+    assert "Traceback" in json.loads(logformat.JsonFormatter().format(made))["trace"]
+
+
+def test_an_attribute_never_hides_a_field_of_the_line():
+    found = json.loads(logformat.JsonFormatter().format(record("a: b", attrs={"source": "x", "msg": "y"})))
+    assert (found["source"], found["msg"], found["source_"], found["msg_"]) == ("a", "a: b", "x", "y")
+
+
+@pytest.mark.parametrize(
+    ("message", "name", "scope"),
+    [
+        ("Proxy: x", "other", "proxy"),
+        ("circuit-breaker: opened", "failover", "circuit-breaker"),
+        ("no colon", "django.request", "django.request"),
+        ("http://x", "urls", "http"),
+        ("%s: x", "jobs", "jobs"),
+    ],
+)
+def test_the_scope_is_what_stands_before_the_first_colon(message: str, name: str, scope: str):
+    assert logformat.scope(record(message, name=name)) == scope
+
+
+def _printed(capsys: pytest.CaptureFixture[str], debug: bool, scopes: frozenset[str]) -> str:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    quiet = {name: logging.getLogger(name).level for name in (*logformat.QUIET, *logformat.SILENT, "django")}
+    try:
+        logging.config.dictConfig(dict(logformat.config("text", debug=debug, scopes=scopes, stream="ext://sys.stdout")))
+        logging.getLogger("a").debug("Resolve: one")
+        logging.getLogger("b").debug("circuit-breaker: two")
+        logging.getLogger("c").debug("walk: three")
+        logging.getLogger("c").info("walk: four")
+        logging.getLogger("httpx").info("HTTP Request: GET https://x/?key=secret")
+        return capsys.readouterr().out
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+        for name, old in quiet.items():
+            logging.getLogger(name).setLevel(old)
+
+
+def test_debug_lines_of_named_scopes_only(capsys: pytest.CaptureFixture[str]):
+    """settings 34b."""
+    out = _printed(capsys, False, frozenset({"resolve", "circuit-breaker"}))
+    assert [word for word in ("one", "two", "three", "four") if word in out] == ["one", "two", "four"]
+
+
+def test_debug_log_opens_every_scope(capsys: pytest.CaptureFixture[str]):
+    out = _printed(capsys, True, frozenset({"resolve"}))
+    assert [word for word in ("one", "two", "three", "four") if word in out] == ["one", "two", "three", "four"]
+
+
+def test_without_either_only_information_is_printed_and_never_a_library_s_addresses(capsys: pytest.CaptureFixture[str]):
+    out = _printed(capsys, False, frozenset())
+    assert "four" in out
+    assert "one" not in out
+    assert "secret" not in out
