@@ -38,14 +38,22 @@ _encode = msgspec.json.Encoder().encode
 class Secrets:
     """The keys to mask for one attempt: *own* is the candidate's, *known* every key in memory, longest first."""
 
-    __slots__ = ("_keys", "own")
+    __slots__ = ("_known", "_sorted", "own")
 
     def __init__(self, own: str, known: Iterable[str] = ()) -> None:
         self.own = own
-        self._keys = redact.known_keys((own, *known))
+        self._known = known
+        self._sorted: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
-        return f"Secrets({len(self._keys)} keys)"
+        return "Secrets(...)"
+
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        # Put in order at the first error text: a good answer needs none of it.
+        if self._sorted is None:
+            self._sorted = redact.known_keys((self.own, *self._known))
+        return self._sorted
 
     def mask(self, words: str) -> str:
         """*words*, an error text, without credentials."""

@@ -16,17 +16,9 @@ from proxy import answers, shutdown
 from proxy.exchange import Exchange
 from proxy.stream.chat import ChatStream
 from proxy.stream.sse import Event, Fault, Framer
+from proxy.stream.watchdog import Watchdog
 
 log = logging.getLogger("proxy")
-
-PATIENT_AFTER = 50
-"""Chunks after which the stall window is longer (failover-loop 2)."""
-PATIENCE = 3
-"""Times the stall window then; also how long, in windows, a line may arrive at any rate."""
-QUANTUM = 4 * 1024
-"""Bytes of an unfinished line that count as activity."""
-RATE_FLOOR = 64 * 1024
-"""Bytes per second a line that takes long must keep up on average."""
 
 DONE = b"data: [DONE]\n\n"
 TRUNCATED = "stream truncated: upstream closed before a finish_reason"
@@ -81,10 +73,7 @@ class Relay:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._interrupted = False
-        self._active = self._loop.time()
-        self._lines = framer.lines
-        self._counted = framer.pending  # bytes of the pending line that were activity
-        self._line_began = self._active
+        self._watchdog = Watchdog(clocks.stall, self._loop.time(), framer.lines, framer.pending)
 
     def interrupt(self) -> None:
         """The gateway stops: end with the terminal frame, now."""
@@ -146,29 +135,11 @@ class Relay:
             else:
                 events, over = framer.finish(), True
 
-    # -- the stall watchdog
-
     def _watch(self) -> None:
-        """Note activity and move the deadline."""
+        """Move the deadline of the next chunk."""
         framer, clocks = self._framer, self._clocks
-        if clocks.stall <= 0:
-            self._response.deadline(clocks.until)
-            return
-        now = self._loop.time()
-        if framer.lines != self._lines:
-            self._lines, self._counted = framer.lines, framer.pending
-            self._active = self._line_began = now
-        elif framer.pending - self._counted >= QUANTUM and self._fast_enough(now):
-            self._active, self._counted = now, framer.pending
-        self._response.deadline(min(self._active + self._window, clocks.until))
-
-    @property
-    def _window(self) -> float:
-        return self._clocks.stall * (PATIENCE if self._stream.chunks > PATIENT_AFTER else 1)
-
-    def _fast_enough(self, now: float) -> bool:
-        taken = now - self._line_began
-        return taken < PATIENCE * self._clocks.stall or self._framer.pending >= RATE_FLOOR * taken
+        stall = self._watchdog.deadline(self._loop.time(), framer.lines, framer.pending, self._stream.chunks)
+        self._response.deadline(min(stall, clocks.until))
 
     # -- how it ended
 
@@ -202,7 +173,7 @@ class Relay:
             return end
         if self._loop.time() >= self._clocks.until or self._clocks.stall <= 0:
             return self._fault(TIMED_OUT, "failover_timeout")
-        window = durations.short(self._window)
+        window = durations.short(self._watchdog.window(self._stream.chunks))
         attrs = {**self._attrs, "stall_timeout": window, "base_timeout": durations.short(self._clocks.stall)}
         log.warning("proxy: stream stall detected", extra={"attrs": {**attrs, "chunks": self._stream.chunks}})
         text = f"stream stalled: no data for {window}"

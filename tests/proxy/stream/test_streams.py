@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from proxy.stream import relay
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import (
     DONE,
@@ -210,7 +209,7 @@ async def test_a_key_with_strip_reasoning_sees_hollow_chunks(ab: Stage, provider
 
 async def test_keepalives_do_not_stretch_the_probe(ab: Stage, provider_a: FakeProvider):
     """failover-loop 72"""
-    ab.set(ttft_timeout="150ms")
+    ab.set(ttft_timeout="200ms")
     provider_a.script(beats(sse(ROLE), *(part for _ in range(40) for part in (b": keepalive\n\n", 0.02))))
     got = await ab.ask(stream=True)
     assert words(got) == "from B" and b"keepalive" not in got.body
@@ -219,7 +218,9 @@ async def test_keepalives_do_not_stretch_the_probe(ab: Stage, provider_a: FakePr
     provider_a.wait_disconnects(1)
 
 
-async def test_an_empty_answer_is_forwarded_and_charged_once(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_an_empty_answer_is_forwarded_and_charged_once(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     """failover-loop 73, circuit-breaker 8"""
     provider_a.script(events(ROLE, STOP, DONE))
     got = await ab.ask(stream=True)
@@ -241,7 +242,9 @@ async def test_a_stream_without_any_event_moves_on(behaviour: Behaviour, ab: Sta
     assert got.said == (502, "provider returned an empty stream (provider A, upstream HTTP 200)")
 
 
-async def test_an_empty_stream_without_5xx_in_the_list_is_the_last_word(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_an_empty_stream_without_5xx_in_the_list_is_the_last_word(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     """failover-loop 67a"""
     ab.set(failover_retry_on_statuses="429")
     provider_a.script(empty_stream())
@@ -394,7 +397,9 @@ async def test_an_error_event_that_repeats_the_prompt_is_withheld_in_the_row(ab:
 
 
 async def test_an_output_nobody_can_model_charges_nobody(ab: Stage, provider_a: FakeProvider):
-    provider_a.script(events({"type": "odd", "words": "x"}, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
+    provider_a.script(
+        events({"type": "odd", "words": "x"}, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    )
     got = await ab.ask(stream=True)
     assert got.events[0] == '{"type": "odd", "words": "x"}'
     assert ab.trail == [(0, "A", 200, None, None)] and ab.fails("A") == 0
@@ -405,68 +410,50 @@ async def test_an_output_nobody_can_model_charges_nobody(ab: Stage, provider_a: 
 
 async def test_a_silent_stream_stalls(ab: Stage, provider_a: FakeProvider, caplog):
     """failover-loop 81"""
-    ab.set(stream_stall_timeout="150ms")
+    ab.set(stream_stall_timeout="400ms")
     provider_a.script(stall_after(10))
     got = await ab.ask(stream=True)
     error = last_error(got)
-    assert (error["message"], error["code"]) == ("stream stalled: no data for 150ms", "provider_timeout")
+    assert (error["message"], error["code"]) == ("stream stalled: no data for 400ms", "provider_timeout")
     assert ab.trail == [(0, "A", 200, "provider_timeout", "charge")] and ab.row.status_code == 0
     provider_a.wait_disconnects(1)
     (record,) = [r for r in caplog.records if r.message == "proxy: stream stall detected"]
     assert record.attrs == {
         "model": "m",
         "provider": "A",
-        "stall_timeout": "150ms",
-        "base_timeout": "150ms",
+        "stall_timeout": "400ms",
+        "base_timeout": "400ms",
         "chunks": 10,
     }
 
 
 async def test_after_fifty_chunks_the_window_is_three_times_as_long(ab: Stage, provider_a: FakeProvider):
     """failover-loop 81"""
-    ab.set(stream_stall_timeout="150ms")
+    ab.set(stream_stall_timeout="400ms")
     chunks = [sse(delta(content="t")) for _ in range(51)]
-    provider_a.script(beats(*chunks, 0.3, sse(delta(content="!")), sse(STOP), DONE))
+    provider_a.script(beats(*chunks, 0.7, sse(delta(content="!")), sse(STOP), DONE))
     got = await ab.ask(stream=True)
     assert words(got).endswith("t!") and ab.row.state == "completed"
-    provider_a.script(beats(*chunks[:50], 0.3, sse(STOP), DONE))
-    assert last_error(await ab.ask(stream=True))["message"] == "stream stalled: no data for 150ms"
+    provider_a.script(beats(*chunks[:50], 0.7, sse(STOP), DONE))
+    assert last_error(await ab.ask(stream=True))["message"] == "stream stalled: no data for 400ms"
 
 
 async def test_comments_are_activity_but_no_chunks(ab: Stage, provider_a: FakeProvider):
     """failover-loop 81"""
-    ab.set(stream_stall_timeout="150ms")
+    ab.set(stream_stall_timeout="400ms")
     chunks = [sse(delta(content="t")) for _ in range(30)]
     keepalives = [part for _ in range(25) for part in (b": ping\n\n", 0.02)]
-    provider_a.script(beats(*chunks, *keepalives, 0.3, sse(STOP), DONE))
+    provider_a.script(beats(*chunks, *keepalives, 0.7, sse(STOP), DONE))
     got = await ab.ask(stream=True)
     assert got.body.count(b": ping\n\n") == 25
-    assert last_error(got)["message"] == "stream stalled: no data for 150ms"
+    assert last_error(got)["message"] == "stream stalled: no data for 400ms"
 
 
 async def test_a_line_without_an_end_stalls(ab: Stage, provider_a: FakeProvider):
     """failover-loop 82"""
-    ab.set(stream_stall_timeout="150ms")
-    provider_a.script(beats(sse(delta(content="a")), b"data: ", *(part for _ in range(20) for part in (0.03, b"x"))))
+    ab.set(stream_stall_timeout="400ms")
+    provider_a.script(beats(sse(delta(content="a")), b"data: ", *(part for _ in range(30) for part in (0.03, b"x"))))
     assert "stalled" in last_error(await ab.ask(stream=True))["message"]
-
-
-async def test_a_long_line_counts_as_activity_while_it_is_fast_enough(
-    ab: Stage, provider_a: FakeProvider, monkeypatch: pytest.MonkeyPatch
-):
-    """failover-loop 82"""
-    ab.set(stream_stall_timeout="100ms")
-    body = json.dumps(delta(content="x" * 50_000)).encode()
-    slices = [body[i : i + 5000] for i in range(0, len(body), 5000)]
-    paced = [part for piece in slices for part in (piece, 0.05)]
-    script = beats(sse(delta(content="a")), b"data: ", *paced, b"\n\n", sse(STOP), DONE)
-    provider_a.script(script)
-    got = await ab.ask(stream=True)  # 100 KB/s, over the floor of 64 KiB/s
-    assert len(words(got)) == 50_001 and ab.row.state == "completed"
-    monkeypatch.setattr(relay, "RATE_FLOOR", 1 << 20)
-    got = await ab.ask(stream=True)  # the same under the floor: counts for three windows only
-    assert "stalled" in last_error(got)["message"]
-    assert ab.row.duration_ms >= 300
 
 
 async def test_without_a_stall_timeout_silence_is_allowed(ab: Stage, provider_a: FakeProvider):

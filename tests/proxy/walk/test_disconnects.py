@@ -36,7 +36,9 @@ async def leave_when(stage: Stage, ready, **given):
     return await running
 
 
-async def test_leaving_before_the_headers_cancels_the_upstream_at_once(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_leaving_before_the_headers_cancels_the_upstream_at_once(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     provider_a.script(silence())
 
     async def called(_):
@@ -51,7 +53,9 @@ async def test_leaving_before_the_headers_cancels_the_upstream_at_once(ab: Stage
     assert ab.row.provider_id is None
 
 
-async def test_leaving_during_the_backoff_ends_the_request(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider, caplog):
+async def test_leaving_during_the_backoff_ends_the_request(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider, caplog
+):
     """failover-loop 24"""
     caplog.set_level(logging.INFO)
     provider_a.script(status(503))
@@ -87,7 +91,9 @@ async def test_leaving_during_the_pause_before_a_retry_means_no_retry(stage: Sta
     assert stage.row.status_code == 499 and len(provider_a.calls) == 1
 
 
-async def test_leaving_during_a_transport_retry_ends_the_attempt(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_leaving_during_a_transport_retry_ends_the_attempt(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     provider_a.refuse()
     ab.hold = asyncio.Event()
     await leave_when(ab, lambda _: ab.holding.wait())
@@ -136,7 +142,9 @@ async def test_leaving_late_in_the_probe_tells_on_the_provider(ab: Stage, provid
         assert word in ab.row.error_message
 
 
-async def test_leaving_a_running_stream_cancels_the_upstream_and_meters_what_went_out(ab: Stage, provider_a: FakeProvider):
+async def test_leaving_a_running_stream_cancels_the_upstream_and_meters_what_went_out(
+    ab: Stage, provider_a: FakeProvider
+):
     """failover-loop 84, v1-api 44"""
     provider_a.script(stall_after(10))
     await leave_when(ab, lambda client: client.until(b"tok9"), stream=True, prompt="x" * 40)
@@ -155,7 +163,9 @@ async def test_ten_clients_that_leave_do_not_touch_the_circuit(ab: Stage, provid
     assert ab.state("A") == "closed" and ab.fails("A") == 0
 
 
-async def test_leaving_during_the_second_attempt_names_the_first_error(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_leaving_during_the_second_attempt_names_the_first_error(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     provider_a.script(status(503))
     provider_b.script(silence())
 

@@ -23,7 +23,9 @@ def lines(caplog: pytest.LogCaptureFixture, *wanted: str) -> list[tuple[str, dic
     return [(r.message, getattr(r, "attrs", {})) for r in caplog.records if r.message.startswith(wanted)]
 
 
-async def test_all_failing_is_the_last_ones_status_after_its_one_retry(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_all_failing_is_the_last_ones_status_after_its_one_retry(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     """failover-loop 18"""
     provider_a.script(status(503))
     provider_b.script(status(503))
@@ -43,7 +45,9 @@ async def test_all_failing_is_the_last_ones_status_after_its_one_retry(ab: Stage
     assert ab.row.failover_attempt == 3
 
 
-async def test_the_last_ones_retry_that_serves(stage: Stage, provider_a: FakeProvider, caplog: pytest.LogCaptureFixture):
+async def test_the_last_ones_retry_that_serves(
+    stage: Stage, provider_a: FakeProvider, caplog: pytest.LogCaptureFixture
+):
     """failover-loop 19"""
     caplog.set_level(logging.INFO)
     stage.member("A", provider_a.url)
@@ -128,14 +132,18 @@ async def test_the_lines_of_a_failover(ab: Stage, provider_a: FakeProvider, capl
 # -- the switches (routing B4)
 
 
-async def test_failover_switched_off_tries_the_first_only(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_failover_switched_off_tries_the_first_only(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     ab.set(failover_enabled="false")
     provider_a.script(status(403))
     assert (await ab.ask()).status == 403
     assert not provider_b.calls
 
 
-async def test_one_further_candidate_gives_the_backups_error(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_one_further_candidate_gives_the_backups_error(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     ab.set(failover_max_attempts="1")
     provider_a.script(status(401))
     provider_b.script(status(403))
@@ -145,7 +153,9 @@ async def test_one_further_candidate_gives_the_backups_error(ab: Stage, provider
         assert not provider_c.calls
 
 
-async def test_the_last_allowed_candidate_is_in_last_position(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_the_last_allowed_candidate_is_in_last_position(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     ab.set(failover_max_attempts="0", failover_enabled="false")
     provider_a.script(status(503), answer("again"))
     assert (await ab.ask()).status == 200
@@ -174,8 +184,12 @@ async def test_a_phrase_that_moved_on_is_forwarded_by_the_last(stage: Stage, pro
     assert got.status == 400 and got.json == {"error": {"message": "Upstream request failed"}}
 
 
-@pytest.mark.parametrize("code", ["content_policy_violation", "content_filter", "moderation_blocked", "safety_violation"])
-async def test_a_content_refusal_never_moves_on(code: str, ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+@pytest.mark.parametrize(
+    "code", ["content_policy_violation", "content_filter", "moderation_blocked", "safety_violation"]
+)
+async def test_a_content_refusal_never_moves_on(
+    code: str, ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     """failover-loop 103, v1-api 69b"""
     ab.set(failover_retry_on_statuses="400,5xx", failover_retry_on_errors="refused")
     provider_a.script(status(400, {"error": {"message": "refused", "code": code}}))
@@ -186,7 +200,9 @@ async def test_a_content_refusal_never_moves_on(code: str, ab: Stage, provider_a
 
 # -- a prompt that is too long (5.5)
 
-TOO_LONG = {"error": {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"}}
+TOO_LONG = {
+    "error": {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"}
+}
 
 
 async def test_a_prompt_too_long_goes_to_a_larger_or_unknown_window(
@@ -210,7 +226,9 @@ async def test_a_prompt_too_long_goes_to_a_larger_or_unknown_window(
     assert first[1] == {"model": "hotel/g", "provider": "A", "attempt": 1, "context_length": 8192}
 
 
-async def test_a_prompt_too_long_for_everyone_is_the_providers_400(stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_a_prompt_too_long_for_everyone_is_the_providers_400(
+    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     """failover-loop 101"""
     stage.member("A", provider_a.url, window=8192, key="sk-aaaaaaaaaaaaaaaa1111")
     stage.member("B", provider_b.url, window=8192)
@@ -228,7 +246,9 @@ async def test_where_the_own_window_is_unknown_everyone_qualifies(ab: Stage, pro
     assert ab.trail[0] == (0, "A", 400, "provider_bad_request", "alive")
 
 
-async def test_a_prompt_too_long_stays_where_failover_is_off(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_a_prompt_too_long_stays_where_failover_is_off(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     ab.set(failover_enabled="false")
     provider_a.script(status(400, TOO_LONG))
     assert (await ab.ask()).status == 400
@@ -278,7 +298,9 @@ async def test_a_failed_probe_opens_again(ab: Stage, provider_a: FakeProvider):
     assert len(provider_a.calls) == 6 and ab.state("A") == "open"
 
 
-async def test_one_of_many_probes_and_the_others_go_elsewhere(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_one_of_many_probes_and_the_others_go_elsewhere(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     """failover-loop 107, circuit-breaker 25"""
     provider_a.script(status(402), after(0.2, answer("from A")))
     await ab.ask()
@@ -289,7 +311,9 @@ async def test_one_of_many_probes_and_the_others_go_elsewhere(ab: Stage, provide
     skipped = [row for row in ab.rows[1:] if row.attempts and row.attempts[0]["attempt"] == -1]
     assert len(skipped) == 19
     assert all(row.attempts and row.attempts[0]["detail"] == "probe in progress" for row in skipped)
-    assert all(row.attempts and row.attempts[0]["breaker"] == "skipped" and row.attempts[1]["attempt"] == 0 for row in skipped)
+    assert all(
+        row.attempts and row.attempts[0]["breaker"] == "skipped" and row.attempts[1]["attempt"] == 0 for row in skipped
+    )
     assert ab.state("A") == "closed" and ab.waits == [pytest.approx(0.15)]
 
 
@@ -317,7 +341,9 @@ async def test_the_probes_lease_ends_when_its_client_hangs_up(ab: Stage, provide
     assert (await ab.ask()).json["choices"][0]["message"]["content"] == "from A"
 
 
-async def test_alive_answers_leave_the_tally_of_a_closed_circuit_and_close_a_half_open_one(ab: Stage, provider_a: FakeProvider):
+async def test_alive_answers_leave_the_tally_of_a_closed_circuit_and_close_a_half_open_one(
+    ab: Stage, provider_a: FakeProvider
+):
     """failover-loop 108, circuit-breaker 3, circuit-breaker 29"""
     provider_a.script(*[status(500)] * 4, status(422), status(500), status(422))
     for _ in range(6):

@@ -26,7 +26,12 @@ async def test_a_503_moves_on_and_is_charged(abc: Stage, provider_a: FakeProvide
     assert abc.trail == [(0, "A", 503, "provider_error", "charge"), (1, "B", 200, None, "success")]
     assert abc.row.attempts is not None
     assert abc.row.attempts[0]["detail"] == "scripted 503" and "detail" not in abc.row.attempts[1]
-    assert (abc.row.failover_attempt, abc.row.state, abc.row.status_code, abc.row.error_kind) == (1, "completed", 200, None)
+    assert (abc.row.failover_attempt, abc.row.state, abc.row.status_code, abc.row.error_kind) == (
+        1,
+        "completed",
+        200,
+        None,
+    )
     assert abc.row.resolved_model_id == "m" and abc.row.provider_name == "B"
     assert (abc.fails("A"), abc.fails("B")) == (1, 0)
     assert got.header("x-modelhotel-provider") == "B" and got.header("x-modelhotel-attempts") == "2"
@@ -46,7 +51,9 @@ async def test_a_400_is_the_clients_wherever_it_stands(abc: Stage, provider_a: F
 
 
 @pytest.mark.parametrize("code", [405, 408, 409, 413, 415, 422, 451])
-async def test_other_4xx_are_the_clients_at_once(code: int, abc: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_other_4xx_are_the_clients_at_once(
+    code: int, abc: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     """failover-loop 3"""
     provider_a.script(status(code))
     got = await abc.ask()
@@ -128,14 +135,18 @@ async def test_a_522_of_one_model_does_not_touch_the_providers_other_model(stage
 
 
 @pytest.mark.parametrize("code", [301, 304, 302])
-async def test_a_redirect_is_not_followed_and_is_a_502(code: int, abc: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_a_redirect_is_not_followed_and_is_a_502(
+    code: int, abc: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     provider_a.script(reply(code, b"", headers={"Location": provider_b.url}))
     got = await abc.ask()
     assert got.said == (502, f"the provider failed to serve this request (provider A, upstream HTTP {code})")
     assert not provider_b.calls and abc.trail[0][4] == "alive"
 
 
-async def test_a_407_never_shows_its_body_and_does_not_move_on(abc: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_a_407_never_shows_its_body_and_does_not_move_on(
+    abc: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     provider_a.script(status(407))
     got = await abc.ask()
     assert got.said == (407, "the provider failed to serve this request (provider A, upstream HTTP 407)")
@@ -214,7 +225,9 @@ async def test_upstream_text_that_repeats_the_prompt_is_withheld(abc: Stage, pro
     assert abc.row.attempts is not None and "detail" not in abc.row.attempts[0]
 
 
-async def test_a_long_error_body_is_cut_where_it_is_kept(abc: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_a_long_error_body_is_cut_where_it_is_kept(
+    abc: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     """failover-loop 98"""
     provider_a.script(status(500, {"error": {"message": "y" * 120_000}}))
     assert (await abc.ask()).status == 200
@@ -272,7 +285,14 @@ async def test_the_upstream_gets_its_own_key_and_nothing_of_the_clients(abc: Sta
     await abc.ask()
     (call,) = provider_a.calls
     assert call.headers["authorization"] == "Bearer sk-aaaaaaaaaaaaaaaa1111"
-    assert set(call.headers) <= {"host", "authorization", "content-type", "content-length", "accept-encoding", "user-agent"}
+    assert set(call.headers) <= {
+        "host",
+        "authorization",
+        "content-type",
+        "content-length",
+        "accept-encoding",
+        "user-agent",
+    }
     assert call.json["model"] == "m"
 
 

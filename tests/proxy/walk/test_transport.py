@@ -87,7 +87,9 @@ async def test_a_reset_after_the_request_was_written_is_tried_again(ab: Stage, p
         UpstreamError(FaultKind.HEADER_TIMEOUT, "x", request_written=True),
     ],
 )
-async def test_timeouts_and_protocol_errors_are_not_tried_again(fault: UpstreamError, ab: Stage, monkeypatch: pytest.MonkeyPatch):
+async def test_timeouts_and_protocol_errors_are_not_tried_again(
+    fault: UpstreamError, ab: Stage, monkeypatch: pytest.MonkeyPatch
+):
     """failover-loop 13, failover-loop 14"""
     client = Failing(fault)
     through(monkeypatch, client)
@@ -157,7 +159,9 @@ async def test_after_the_overall_deadline_nobody_is_asked_any_more(
     assert [ab.fails(name) for name in "ABC"] == [1, 1, 0]
 
 
-async def test_everyone_unreachable_is_one_exhaustion_answer(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+async def test_everyone_unreachable_is_one_exhaustion_answer(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
     provider_a.refuse()
     provider_b.refuse()
     got = await ab.ask()
@@ -210,7 +214,11 @@ async def test_an_html_page_under_200_moves_on_and_is_a_502_as_the_last_word(ab:
         502,
         "the provider returned a response the gateway could not decode (provider A, upstream HTTP 200)",
     )
-    assert ab.row.error_message is not None and "html" in ab.row.error_message and "Bad gateway" not in ab.row.error_message
+    assert (
+        ab.row.error_message is not None
+        and "html" in ab.row.error_message
+        and "Bad gateway" not in ab.row.error_message
+    )
 
 
 async def test_an_answer_over_the_limit_is_nobody_elses(
@@ -236,7 +244,9 @@ async def test_an_error_whose_body_never_ends_does_not_hold_the_walk(
 # -- answers without content
 
 
-async def test_empty_choices_move_on_with_one_charge(ab: Stage, provider_a: FakeProvider, caplog: pytest.LogCaptureFixture):
+async def test_empty_choices_move_on_with_one_charge(
+    ab: Stage, provider_a: FakeProvider, caplog: pytest.LogCaptureFixture
+):
     """failover-loop 66, v1-api 69a"""
     provider_a.script(reply(200, {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 9}}))
     assert (await ab.ask()).status == 200
@@ -274,8 +284,12 @@ async def test_without_5xx_in_the_list_an_empty_answer_is_the_last_word(
     assert (await ab.ask()).status == 200
 
 
-@pytest.mark.parametrize(("reason", "breaker"), [("stop", "charge"), ("content_filter", "success"), ("length", "success")])
-async def test_a_bare_end_is_served_and_judged_by_its_reason(reason: str, breaker: str, ab: Stage, provider_a: FakeProvider):
+@pytest.mark.parametrize(
+    ("reason", "breaker"), [("stop", "charge"), ("content_filter", "success"), ("length", "success")]
+)
+async def test_a_bare_end_is_served_and_judged_by_its_reason(
+    reason: str, breaker: str, ab: Stage, provider_a: FakeProvider
+):
     """failover-loop 68, circuit-breaker 6"""
     body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": reason}]}
     provider_a.script(reply(200, body))
