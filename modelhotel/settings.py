@@ -9,6 +9,7 @@ import environ
 from modelhotel import master
 from modelhotel.core import logformat
 from modelhotel.core.environment import BadEnvironment, process_environ, read
+from modelhotel.site import look
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 try:
@@ -39,8 +40,8 @@ INSTALLED_APPS = [
     "failover",
     "requestlogs",
     "proxy",
-    "unfold",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "modelhotel.site.apps.SiteConfig",  # django.contrib.admin with our site
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -143,4 +144,4 @@ CSRF_TRUSTED_ORIGINS = [origin for origin in MH.cors_origins if "://" in origin]
 CSRF_FAILURE_VIEW = "modelhotel.accounts.csrf.failure"
 LOGIN_URL, LOGIN_REDIRECT_URL = "/login/", "/"
 
-UNFOLD = {"LOGIN": {"form": "modelhotel.accounts.forms.SignInForm"}}
+UNFOLD = look.UNFOLD

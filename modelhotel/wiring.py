@@ -18,6 +18,7 @@ def connect() -> None:
     _failover()
     _providers()
     _requestlogs()
+    _pages()
 
 
 def _failover() -> None:
@@ -55,3 +56,10 @@ def _requestlogs() -> None:
     from requestlogs import ports
 
     ports.configure(lambda: VirtualKey.objects.order_by().values_list("pk", flat=True))
+
+
+def _pages() -> None:
+    from modelhotel.accounts import audit
+    from modelhotel.core import verbadmin
+
+    verbadmin.configure(audit.of_request)

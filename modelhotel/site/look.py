@@ -1,0 +1,61 @@
+"""``UNFOLD``: names, colours, scripts and the navigation of the dashboard."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+
+
+def _may(permission: str) -> Callable[[HttpRequest], bool]:
+    return lambda request: bool(request.user.has_perm(permission))
+
+
+def _item(title: str, icon: str, view: str, permission: str) -> dict[str, Any]:
+    return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{view}"), "permission": _may(permission)}
+
+
+#: Orange; 500 and 600 are darker than usual, because white text on them needs a contrast of 4.5.
+_ORANGE = {
+    "50": "oklch(98% .016 73.684)",
+    "100": "oklch(95.4% .038 75.164)",
+    "200": "oklch(90.1% .076 70.697)",
+    "300": "oklch(83.7% .128 66.29)",
+    "400": "oklch(75% .183 55.934)",
+    "500": "oklch(64.6% .222 41.116)",
+    "600": "oklch(55.3% .195 38.402)",
+    "700": "oklch(47% .157 37.304)",
+    "800": "oklch(40.8% .123 38.172)",
+    "900": "oklch(33% .1 37)",
+    "950": "oklch(26.6% .079 36.259)",
+}
+
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "Model Hotel",
+    "SITE_HEADER": "Model Hotel",
+    "SITE_SUBHEADER": "AI gateway",
+    "SITE_SYMBOL": "hotel",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("modelhotel/icon.svg")}],
+    "SHOW_VIEW_ON_SITE": False,
+    "LOGIN": {"form": "modelhotel.accounts.forms.SignInForm"},
+    "DASHBOARD_CALLBACK": "modelhotel.site.start.fill",
+    "STYLES": [lambda request: static("modelhotel/site.css")],
+    "SCRIPTS": [lambda request: static("modelhotel/site.js")],
+    "COLORS": {"primary": _ORANGE},
+    "SIDEBAR": {
+        "navigation": [
+            {
+                "items": [
+                    {"title": "Overview", "icon": "dashboard", "link": reverse_lazy("admin:index")},
+                    _item("Providers", "dns", "providers_provider_changelist", "providers.view_provider"),
+                    _item("Models", "deployed_code", "providers_model_changelist", "providers.view_model"),
+                    _item("Failover", "alt_route", "failover_failovergroup_changelist", "failover.view_failovergroup"),
+                    _item("Virtual keys", "key", "proxy_virtualkey_changelist", "proxy.view_virtualkey"),
+                    _item("Requests", "list_alt", "requestlogs_requestlog_changelist", "requestlogs.view_requestlog"),
+                    _item("Settings", "settings", "settings", "modelhotel.view_setting"),
+                ]
+            }
+        ]
+    },
+}

@@ -1,0 +1,67 @@
+"""The start page: what there is, what is wrong, what to do next."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from failover.breaker import board
+from failover.models import FailoverGroup
+from providers.models import Model, Provider
+from proxy.models import VirtualKey
+from requestlogs.models import RequestLog
+from requestlogs.recorder import RECORDER
+
+SHOWN_REQUESTS = 8
+SHOWN_CIRCUITS = 10
+
+
+def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """``UNFOLD["DASHBOARD_CALLBACK"]``: only what this account may see is read."""
+    may = request.user.has_perm
+    tiles, steps = [], []
+    if may("providers.view_provider"):
+        on, total = Provider.objects.filter(enabled=True).count(), Provider.objects.count()
+        tiles.append(_tile("Providers", on, total, "providers_provider"))
+        steps.append(_step("Add a provider", total > 0, "providers_provider_add", may("providers.add_provider")))
+    if may("providers.view_model"):
+        on = Model.objects.filter(enabled=True, provider__enabled=True).count()
+        total = Model.objects.count()
+        tiles.append(_tile("Models", on, total, "providers_model"))
+        allowed = may("providers.change_provider")
+        steps.append(_step("Discover its models", total > 0, "providers_provider_changelist", allowed))
+    if may("failover.view_failovergroup"):
+        on, total = FailoverGroup.objects.filter(group_enabled=True).count(), FailoverGroup.objects.count()
+        tiles.append(_tile("Failover groups", on, total, "failover_failovergroup"))
+        context["circuits"] = _circuits()
+    if may("proxy.view_virtualkey"):
+        total = VirtualKey.objects.count()
+        tiles.append(_tile("Virtual keys", total, total, "proxy_virtualkey"))
+        steps.append(_step("Create a virtual key", total > 0, "proxy_virtualkey_add", may("proxy.add_virtualkey")))
+    if may("requestlogs.view_requestlog"):
+        RECORDER.flush()
+        context["requests"] = RequestLog.objects.order_by("-created_at", "-id")[:SHOWN_REQUESTS]
+    context["tiles"] = tiles
+    context["steps"] = [] if all(step["done"] for step in steps) else steps
+    return context
+
+
+def _tile(title: str, on: int, total: int, view: str) -> dict[str, Any]:
+    text = str(total) if on == total else f"{on} of {total}"
+    return {"title": title, "text": text, "link": reverse(f"admin:{view}_changelist")}
+
+
+def _step(title: str, done: bool, view: str, allowed: bool) -> dict[str, Any]:
+    return {"title": title, "done": done, "link": reverse(f"admin:{view}") if allowed and not done else ""}
+
+
+def _circuits() -> list[dict[str, Any]]:
+    """Every circuit that is not closed, in words."""
+    providers: Any = board().status({}, True).get("providers", ())
+    found = [
+        {"provider": row["provider_name"], "skipped": row["provider_open"], **circuit}
+        for row in providers
+        for circuit in row["circuits"]
+        if circuit["state"] != "closed"
+    ]
+    return found[:SHOWN_CIRCUITS]

@@ -1,0 +1,139 @@
+"""Virtual keys in the dashboard. The text of a new key is in the answer that made it, and nowhere else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from modelhotel.core.verbadmin import VerbAdmin, VerbForm, actor_of, before_delete, column
+from providers.cache import SNAPSHOT
+from providers.models import Provider
+from proxy import verbs
+from proxy.models import VirtualKey
+
+
+class KeyForm(VerbForm):
+    name = forms.CharField(widget=UnfoldAdminTextInputWidget, required=False, strip=False)
+    every_provider = forms.BooleanField(
+        label="Every provider",
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanSwitchWidget,
+        help_text="Also those that are added later. Off: only the ones chosen here.",
+    )
+    allowed_providers = forms.MultipleChoiceField(
+        label="Allowed providers", required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget
+    )
+    strip_reasoning = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanSwitchWidget,
+        help_text="Answers come without the model's reasoning.",
+    )
+
+    class Meta:
+        fields = ("name", "allowed_providers", "strip_reasoning")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        rows = Provider.objects.order_by("name").values_list("pk", "name")
+        self.fields["allowed_providers"].choices = [(str(pk), name) for pk, name in rows]  # type: ignore[attr-defined]
+        if not self.instance._state.adding:
+            self.initial["every_provider"] = self.instance.allowed_providers is None
+
+
+def _allowed(data: dict[str, Any]) -> list[str] | None:
+    """None = every provider; the verb refuses an empty list."""
+    return None if data["every_provider"] else data["allowed_providers"]
+
+
+@admin.register(VirtualKey)
+class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
+    form = KeyForm
+    empty_text = "No keys yet. Clients of /v1 need one."
+    list_display = ("name", "key_preview", "providers", "strips", "tokens_used", "last_used_at", "created_at")
+    search_fields = ("name", "key_preview")
+    search_help_text = "Name or preview"
+    ordering = ("-created_at", "-id")
+    readonly_fields = ("key_preview", "providers", "tokens_used", "last_used_at", "created_at")
+
+    def get_fieldsets(self, request: HttpRequest, obj: VirtualKey | None = None) -> Any:
+        may = ("every_provider", "allowed_providers")
+        if obj is None:
+            return ((None, {"fields": ("name", *may, "strip_reasoning")}),)
+        if not self.has_change_permission(request, obj):
+            may = ("providers",)  # type: ignore[assignment]
+        return (
+            (None, {"fields": ("name", *may, "strip_reasoning")}),
+            ("State", {"fields": ("key_preview", "tokens_used", "last_used_at", "created_at")}),
+        )
+
+    # -- verbs
+
+    def verb_create(self, request: HttpRequest, data: dict[str, Any]) -> VirtualKey:
+        given = {"name": data["name"], "allowed_providers": _allowed(data), "strip_reasoning": data["strip_reasoning"]}
+        key, plain = verbs.create(given, actor_of(request))
+        request.plain_key = plain  # type: ignore[attr-defined]
+        return key
+
+    def verb_update(self, request: HttpRequest, obj: VirtualKey, data: dict[str, Any]) -> VirtualKey:
+        given: dict[str, Any] = {name: data[name] for name in ("name", "strip_reasoning") if name in data}
+        if "every_provider" in data or "allowed_providers" in data:
+            shown = {"every_provider": obj.allowed_providers is None, "allowed_providers": obj.allowed_providers or []}
+            given["allowed_providers"] = _allowed({**shown, **data})
+        return verbs.update(str(obj.pk), given, actor_of(request))
+
+    def verb_delete(self, request: HttpRequest, objects: list[VirtualKey]) -> int:
+        for key in objects:
+            verbs.delete(str(key.pk), actor_of(request))
+        return len(objects)
+
+    def response_add(self, request: HttpRequest, obj: VirtualKey, post_url_continue: str | None = None) -> HttpResponse:
+        """The key in the answer to the form itself: a redirect would need a place to keep it in between."""
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Your new key",
+            "key": obj,
+            "plain": request.plain_key,  # type: ignore[attr-defined]
+            "base": f"{request.scheme}://{request.get_host()}/v1",
+        }
+        response = TemplateResponse(request, "proxy/new_key.html", context)
+        response["Cache-Control"] = "no-store"
+        return response
+
+    # -- columns
+
+    @column("Providers")
+    def providers(self, key: VirtualKey) -> str:
+        if key.allowed_providers is None:
+            return "every provider"
+        known = SNAPSHOT.current.providers
+        return ", ".join(sorted(known[item].name for item in key.allowed_providers if item in known)) or "none"
+
+    @column("Reasoning", order="strip_reasoning")
+    def strips(self, key: VirtualKey) -> str:
+        return "stripped" if key.strip_reasoning else "kept"
+
+
+def _keys_that_shrink(providers: Sequence[Provider]) -> list[str]:
+    gone = {str(row.pk) for row in providers}
+    lines = []
+    keys: QuerySet[VirtualKey] = VirtualKey.objects.filter(allowed_providers__isnull=False).order_by("name")
+    for key in keys:
+        listed = set(key.allowed_providers or [])
+        if listed & gone:
+            left = len(listed - gone)
+            lines.append(f"The key {key.name} keeps {left} allowed provider{'' if left == 1 else 's'}")
+    return lines
+
+
+before_delete("providers.provider", _keys_that_shrink)

@@ -1,0 +1,303 @@
+"""Requests in the dashboard: read only, newest first, as quick with a million rows as with ten."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin import DateFieldListFilter, SimpleListFilter
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from unfold.paginator import InfinitePaginator
+
+from modelhotel.core.verbadmin import VerbAdmin, column
+from providers.cache import SNAPSHOT
+from providers.models import Provider
+from requestlogs.models import RequestLog
+from requestlogs.recorder import RECORDER
+
+#: operations 4.3; those of attempts only left out.
+ERROR_KINDS = (
+    "validation",
+    "auth",
+    "provider_error",
+    "provider_model_gone",
+    "provider_not_entitled",
+    "provider_bad_request",
+    "provider_saturated",
+    "provider_quota_exhausted",
+    "provider_timeout",
+    "failover_timeout",
+    "retry_timeout",
+    "client_disconnect",
+    "internal",
+)
+STATES = ("pending", "streaming", "completed", "failed")
+INTERRUPTED = "request interrupted"
+Rows = QuerySet[RequestLog]
+
+
+def milliseconds(value: float | None) -> str:
+    """Below a second in ms, below a minute in seconds, above in minutes; nothing for None."""
+    if value is None:
+        return ""
+    if value < 1000:
+        return f"{value:.0f} ms"
+    if value < 60_000:
+        return f"{value / 1000:.1f} s"
+    return f"{int(value // 60_000)}m {int(value % 60_000 // 1000):02d}s"
+
+
+class _Choice(SimpleListFilter):
+    """A filter over words that are known beforehand: asking a million rows for theirs would take seconds."""
+
+    words: tuple[tuple[str, str], ...] = ()
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
+        return self.words
+
+
+class StateFilter(_Choice):
+    title, parameter_name = "state", "state"
+    words = tuple((word, word) for word in STATES)
+
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        return queryset.filter(state=self.value()) if self.value() in STATES else queryset
+
+
+class StatusFilter(_Choice):
+    title, parameter_name = "status", "status"
+    words = (("2", "2xx"), ("4", "4xx"), ("5", "5xx"), ("0", "0, a broken stream"))
+
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        value = self.value()
+        if value == "0":
+            return queryset.filter(status_code=0)
+        if value in ("2", "4", "5"):
+            low = int(value) * 100
+            return queryset.filter(status_code__gte=low, status_code__lt=low + 100)
+        return queryset
+
+
+class ErrorKindFilter(_Choice):
+    title, parameter_name = "error kind", "error_kind"
+    words = tuple((word, word.replace("_", " ")) for word in ERROR_KINDS)
+
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        return queryset.filter(error_kind=self.value()) if self.value() in ERROR_KINDS else queryset
+
+
+class ProviderFilter(SimpleListFilter):
+    title, parameter_name = "provider", "provider"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
+        return [(str(pk), name) for pk, name in Provider.objects.order_by("name").values_list("pk", "name")]
+
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        known = {str(value) for value, _ in self.lookup_choices}
+        return queryset.filter(provider_id=self.value()) if self.value() in known else queryset
+
+
+def _time(name: str, title: str) -> Callable[["RequestAdmin", RequestLog], str]:
+    @column(title)
+    def show(page: "RequestAdmin", row: RequestLog) -> str:
+        return milliseconds(getattr(row, name))
+
+    return show
+
+
+@admin.register(RequestLog)
+class RequestAdmin(VerbAdmin[RequestLog]):
+    """No verb stands behind a write, so none is permitted."""
+
+    empty_text = "No requests yet. Point a client at /v1 with a virtual key."
+    list_display = (
+        "time",
+        "asked",
+        "provider",
+        "status",
+        "tries",
+        "duration",
+        "ttft",
+        "tokens",
+        "virtual_key_name",
+        "error_kind",
+    )
+    list_filter = (StateFilter, StatusFilter, ProviderFilter, ErrorKindFilter, ("created_at", DateFieldListFilter))
+    search_fields = ("model_id", "resolved_model_id")
+    search_help_text = "Model"
+    ordering = ("-created_at", "-id")
+    sortable_by = ()
+    show_full_result_count = False
+    paginator = InfinitePaginator
+    list_fullwidth = True
+    list_per_page = 50
+    actions = None
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "created_at",
+                    "model_id",
+                    "resolved_model_id",
+                    "provider",
+                    "state",
+                    "status",
+                    "error_kind",
+                    "error_message",
+                    "trail",
+                )
+            },
+        ),
+        (
+            "Times",
+            {
+                "fields": (
+                    "duration",
+                    "latency",
+                    "response_headers",
+                    "ttft",
+                    "overhead",
+                    "overhead_parts",
+                    "cache_hits",
+                )
+            },
+        ),
+        (
+            "Tokens",
+            {
+                "fields": (
+                    "tokens_prompt",
+                    "tokens_prompt_cache_hit",
+                    "tokens_prompt_cache_miss",
+                    "tokens_completion",
+                    "tokens_completion_reasoning",
+                    "tokens_per_second",
+                    "cost_usd",
+                )
+            },
+        ),
+        (
+            "Origin",
+            {
+                "fields": (
+                    "request_hash",
+                    "id",
+                    "endpoint_type",
+                    "streaming",
+                    "virtual_key_name",
+                    "virtual_key_id",
+                    "owner_user_id",
+                    "client_ip",
+                    "node",
+                )
+            },
+        ),
+    )
+    readonly_fields = (
+        "created_at",
+        "provider",
+        "status",
+        "trail",
+        "duration",
+        "latency",
+        "response_headers",
+        "ttft",
+        "overhead",
+        "overhead_parts",
+        "id",
+    )
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        RECORDER.flush()
+        return super().changelist_view(request, extra_context)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        RECORDER.flush()
+        return super().changeform_view(request, object_id, form_url, extra_context)
+
+    # -- columns
+
+    @column("Time")
+    def time(self, row: RequestLog) -> str:
+        return f"{row.created_at:%Y-%m-%d %H:%M:%S}"
+
+    @column("Model")
+    def asked(self, row: RequestLog) -> str:
+        return f"{row.model_id} [{row.resolved_model_id}]" if row.resolved_model_id else row.model_id
+
+    @column("Provider")
+    def provider(self, row: RequestLog) -> str | None:
+        if row.provider_id is None:
+            return "Resolving…" if row.state == "pending" else None
+        known = SNAPSHOT.current.providers.get(str(row.provider_id))
+        return known.name if known else "Deleted"
+
+    @column(
+        "Status",
+        colours={"success": "success", "failed": "danger", "client": "warning", "running": "info", "none": "default"},
+    )
+    def status(self, row: RequestLog) -> tuple[str, str]:
+        if row.state in ("pending", "streaming"):
+            return "running", "live" if row.state == "streaming" else "pending"
+        code = row.status_code
+        if code is None:
+            interrupted = (row.error_message or "").startswith(INTERRUPTED)
+            return "none", "interrupted" if interrupted else "none"
+        kind = "success" if 200 <= code < 400 else "client" if 400 <= code < 500 else "failed"
+        return kind, str(code)
+
+    @column("Attempts")
+    def tries(self, row: RequestLog) -> int | None:
+        """Those that were sent; skips are in the trail."""
+        return sum(entry.get("attempt", 0) >= 0 for entry in row.attempts) if row.attempts else None
+
+    @column("Tokens")
+    def tokens(self, row: RequestLog) -> str:
+        return f"{row.tokens_prompt} → {row.tokens_completion}"
+
+    duration = _time("duration_ms", "Duration")
+    latency = _time("latency_ms", "Upstream")
+    response_headers = _time("response_header_ms", "Headers after")
+    ttft = _time("ttft_ms", "TTFT")
+    overhead = _time("proxy_overhead_ms", "Overhead")
+
+    @column("Overhead in parts")
+    def overhead_parts(self, row: RequestLog) -> str:
+        parts = ("parse", "failover_lookup", "model_lookup", "provider_lookup", "key_decrypt", "settings_read", "dial")
+        return " · ".join(f"{name.replace('_', ' ')} {getattr(row, name + '_ms'):.2f} ms" for name in parts)
+
+    @column("Attempts")
+    def trail(self, row: RequestLog) -> str:
+        return render_to_string(
+            "requestlogs/attempts.html", {"attempts": [_entry(item) for item in row.attempts or ()]}
+        )
+
+    def get_search_results(self, request: HttpRequest, queryset: Rows, search_term: str) -> tuple[Rows, bool]:
+        """The whole term is one text: model names hold no blanks to split at."""
+        term = search_term.strip().replace("\x00", "")
+        if not term:
+            return queryset, False
+        return queryset.filter(Q(model_id__icontains=term) | Q(resolved_model_id__icontains=term)), False
+
+
+def _entry(item: dict[str, Any]) -> dict[str, Any]:
+    """One attempt as the table shows it; the skips carry no number."""
+    number = item.get("attempt", 0)
+    return {
+        "number": number + 1 if number >= 0 else "skipped",
+        "who": f"{item.get('provider', '')} / {item.get('model', '')}",
+        "status": item.get("status") or "no response",
+        "kind": str(item.get("error_kind", "")).replace("_", " "),
+        "detail": item.get("detail", ""),
+        "breaker": item.get("breaker", ""),
+        "duration": milliseconds(item.get("duration_ms")),
+        "ttft": milliseconds(item.get("ttft_ms")),
+    }
