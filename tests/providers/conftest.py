@@ -78,7 +78,7 @@ class Ports:
         self._note("full_sync")
 
     def sync_models(self, model_ids: Collection[str], *, stamp: bool = False) -> Mapping[str, Any]:
-        self._note("sync_models", list(model_ids))
+        self._note("stamped" if stamp else "sync_models", list(model_ids))
         return self.parts
 
     def prune_models(self, ids: Collection[str]) -> None:

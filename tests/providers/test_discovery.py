@@ -48,7 +48,7 @@ def test_a_scan_stores_what_the_provider_lists(api: Api, behind: Ports, told: li
         ("glm-4.6", "chat", True, "fake"),
         ("text-embedding-3", "embedding", True, "fake"),
     ]
-    assert behind.named("sync_models") == [["glm-4.6", "text-embedding-3"]]
+    assert behind.named("stamped") == [["glm-4.6", "text-embedding-3"]]
     assert ("P", 2) in [(e["provider"], e["count"]) for e in of_type(told, "discovery.provider_fetched")]
     assert of_type(told, "config.changed") == [{"kind": "model", "id": "", "action": "updated", "actor": "system"}]
     assert set(cache.SNAPSHOT.current.by_model_id) == {"glm-4.6", "text-embedding-3"}
@@ -119,7 +119,7 @@ def test_an_empty_listing_touches_nothing(api: Api, behind: Ports):
         assert scan_of(api, made) == {"discovered": 0, "models": [], "diff": {}}
         fresh = api.provider(upstream, name="fresh")
         assert scan_of(api, fresh)["discovered"] == 0
-    assert list(Model.objects.order_by("model_id").values()) == before and behind.named("sync_models") == []
+    assert list(Model.objects.order_by("model_id").values()) == before and behind.named("stamped") == []
     shown = {row["name"]: row for row in api.get("/providers").json()}
     assert shown["P"]["last_model_fetch_error"] == "provider returned no models"
     assert (shown["P"]["health"], shown["fresh"]["health"]) == ("degraded", "unhealthy")
