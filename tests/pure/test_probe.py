@@ -23,7 +23,9 @@ NOTHING = [
     chunk({}, finish_reason="stop"),
     chunk(None, finish_reason="stop"),
     chunk({"content": [{"type": "text", "text": ""}]}),
-    chunk({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {"name": "", "arguments": ""}}]}),
+    chunk(
+        {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {"name": "", "arguments": ""}}]}
+    ),
     chunk({"reasoning_details": [{"type": "reasoning.text", "text": "", "index": 0}]}),
     chunk({"content": ""}, logprobs=None, finish_reason=None, native_finish_reason=None),
     chunk({"content": ""}, stop_reason=None, token_ids=None),
