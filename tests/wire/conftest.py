@@ -1,0 +1,16 @@
+import pytest
+
+from tests.wire.house import House, house
+
+
+@pytest.fixture(scope="module")
+def shared_house(tmp_path_factory):
+    with house(tmp_path_factory.mktemp("house")) as found:
+        yield found
+
+
+@pytest.fixture
+def home(shared_house: House) -> House:
+    """The module's house as it was when it was built."""
+    shared_house.fresh()
+    return shared_house

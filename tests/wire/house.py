@@ -1,0 +1,100 @@
+"""A whole house for wire tests: the real product, provider A scripted, provider B healthy, a key, a group."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+
+from tests.upstream.server import FakeProvider, answer
+from tests.wire.product import Product
+
+MODEL = "glm-4.6"
+GROUP = f"hotel/{MODEL}"
+QUICK = {"request_timeout": "2s", "ttft_timeout": "400ms", "stream_stall_timeout": "400ms"}
+
+
+class House:
+    """*a* stands first in the group, *b* second; ``ask`` and ``stream`` speak raw HTTP, ``client`` is the SDK."""
+
+    def __init__(self, product: Product, a: FakeProvider, b: FakeProvider) -> None:
+        self.product, self.a, self.b = product, a, b
+        self.ids: dict[str, str] = {}
+        for name, provider in (("Alpha", a), ("Beta", b)):
+            made = self.admin(
+                "POST",
+                "/api/providers",
+                json={"name": name, "base_url": provider.url, "api_key": f"sk-{name.lower()}-0123456789abcdef"},
+            )
+            self.ids[name] = made.json()["id"]
+        self.admin("POST", "/api/providers/discover-all")
+        self.group = self.admin("GET", "/api/failover-groups").json()["groups"][0]
+        self.order("Alpha", "Beta")
+        self.key = self.admin("POST", "/api/virtual-keys", json={"name": "wire"}).json()["key"]
+        self.http = httpx.Client(
+            base_url=product.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=15.0, trust_env=False
+        )
+        self.client = openai.OpenAI(base_url=f"{product.url}/v1", api_key=self.key, max_retries=0, timeout=15.0)
+
+    def admin(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
+        response = self.product.api(method, path, **kwargs)
+        assert response.status_code < 300, (path, response.status_code, response.text)
+        return response
+
+    def order(self, *names: str) -> None:
+        entries = self.group["entries"]
+        ids = [entry["model_uuid"] for name in names for entry in entries if entry["provider_name"] == name]
+        self.admin("PUT", f"/api/failover-groups/{self.group['id']}", json={"priority_order": ids})
+
+    def settings(self, **values: str) -> None:
+        self.admin("PUT", "/api/settings", json=values)
+
+    def ask(self, model: str = GROUP, *, content: str = "hi", **members: Any) -> httpx.Response:
+        body = {"model": model, "messages": [{"role": "user", "content": content}], **members}
+        return self.http.post("/v1/chat/completions", json=body)
+
+    def row(self) -> dict[str, Any]:
+        """The newest request row."""
+        entries = self.admin("GET", "/api/logs/cursor?limit=1").json()["entries"]
+        found: dict[str, Any] = entries[0]
+        return found
+
+    def trail(self) -> list[tuple[Any, ...]]:
+        """(attempt, provider, status, error kind, breaker word) of the newest row."""
+        return [
+            (one["attempt"], one["provider"], one.get("status"), one.get("error_kind"), one.get("breaker"))
+            for one in self.row()["attempts"]
+        ]
+
+    def circuit(self, name: str) -> dict[str, Any]:
+        status = self.admin("GET", "/api/failover-groups/circuit-breaker-status?detail=1").json()
+        for provider in status.get("providers", []):
+            if provider["provider_name"] == name:
+                found: dict[str, Any] = provider["circuits"][0]
+                return found
+        return {"state": "untracked", "consecutive_fails": 0}
+
+    def fresh(self) -> None:
+        """Circuits closed, scripts healthy, counts at zero."""
+        self.admin("POST", "/api/failover-groups/circuit-breaker/reset")
+        for provider, text in ((self.a, "from A"), (self.b, "from B")):
+            provider.listen()
+            provider.script(answer(text))
+            provider.forget()
+
+    def close(self) -> None:
+        self.http.close()
+        self.client.close()
+
+
+@contextmanager
+def house(data_dir: Path, env: dict[str, str] | None = None, **options: Any) -> Iterator[House]:
+    with ExitStack() as stack:
+        a = stack.enter_context(FakeProvider(models=[MODEL]))
+        b = stack.enter_context(FakeProvider(models=[MODEL]))
+        product = stack.enter_context(Product(data_dir, env, **options))
+        found = House(product, a, b)
+        stack.callback(found.close)
+        yield found
