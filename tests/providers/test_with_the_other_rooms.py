@@ -1,0 +1,82 @@
+"""Provider changes with the real rooms behind the ports: groups, keys, accounts, the request log, circuits."""
+
+import uuid
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from failover.models import FailoverGroup
+from modelhotel import wiring
+from modelhotel.models import User
+from providers.models import Model
+from proxy.models import VirtualKey
+from requestlogs.models import RequestLog
+from tests.providers.conftest import Api, Ports
+from tests.upstream.server import FakeProvider
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+
+
+@pytest.fixture
+def pair(api: Api, behind: Ports) -> Any:
+    """Two providers that list the same model, scanned; the ports are the product's own."""
+    wiring._providers()  # the fixture *behind* puts back what was there before it
+    with FakeProvider(models=["glm-4.6"]) as a, FakeProvider(models=["glm-4.6"]) as b:
+        made = [api.provider(upstream, name=name) for name, upstream in (("A", a), ("B", b))]
+        for one in made:
+            assert api.post(f"/providers/{one['id']}/discover").status_code == 200
+        yield made
+
+
+def groups() -> dict[str, list[str]]:
+    return dict(FailoverGroup.objects.values_list("display_model", "priority_order"))
+
+
+def test_a_disabled_provider_comes_back_as_it_was(api: Api, pair: Any):
+    """providers 18"""
+    first, _ = pair
+    row = Model.objects.get(provider_id=first["id"])
+    api.patch(f"/models/{row.pk}", {"input_price_per_million": 3.0, "display_name": "Mine"})
+    before, models = groups(), list(Model.objects.order_by("pk").values())
+    assert [len(order) for order in before.values()] == [2]
+    api.put(f"/providers/{first['id']}", {"enabled": False})
+    assert groups() == {}
+    api.put(f"/providers/{first['id']}", {"enabled": True})
+    assert {name: sorted(order) for name, order in groups().items()} == {n: sorted(o) for n, o in before.items()}
+    assert list(Model.objects.order_by("pk").values()) == models
+
+
+def test_a_deleted_provider_leaves_no_trace_but_its_history(api: Api, pair: Any):
+    """providers 17"""
+    first, second = pair
+    lists = {"only": [first["id"]], "both": [first["id"], second["id"]], "free": None}
+    for name, allowed in lists.items():
+        VirtualKey.objects.create(name=name, key_hash=name, key_preview=name, allowed_providers=allowed)
+        User.objects.create(username=name, allowed_providers=allowed)
+    RequestLog.objects.create(
+        request_hash="0" * 16,
+        created_at=timezone.now(),
+        state="completed",
+        endpoint_type="chat",
+        model_id="A/glm-4.6",
+        provider_id=uuid.UUID(first["id"]),
+        tokens_prompt=3,
+        tokens_completion=4,
+    )
+    assert api.get(f"/providers/{first['id']}").json()["total_tokens"] == 7
+    assert api.delete(f"/providers/{first['id']}").status_code == 204
+    expected = {"only": [], "both": [second["id"]], "free": None}
+    assert dict(VirtualKey.objects.values_list("name", "allowed_providers")) == expected
+    assert dict(User.objects.filter(username__in=lists).values_list("username", "allowed_providers")) == expected
+    assert RequestLog.objects.get().provider_id is None
+    assert set(Model.objects.values_list("provider__name", flat=True)) == {"B"}
+    assert groups() == {}
+    assert api.delete(f"/providers/{first['id']}").status_code == 404
+
+
+def test_a_deleted_model_leaves_its_group(api: Api, pair: Any):
+    row = Model.objects.get(provider_id=pair[0]["id"])
+    assert len(groups()) == 1
+    assert api.post("/models/bulk-delete", {"ids": [str(row.pk)]}).json() == {"requested": 1, "deleted": 1}
+    assert groups() == {}
