@@ -16,7 +16,18 @@ from failover.breaker.state import State
 from failover.members import Members, MembersField, Row
 from failover.models import FailoverGroup
 from modelhotel.core.faults import Refusal
-from modelhotel.core.verbadmin import Button, VerbAdmin, VerbForm, actor_of, add_button, before_delete, column, many
+from modelhotel.core.verbadmin import (
+    Button,
+    VerbAdmin,
+    VerbForm,
+    actor_of,
+    add_button,
+    before_delete,
+    column,
+    many,
+    moment,
+    value_column,
+)
 from providers.models import Model, Provider
 
 TOO_FEW = "At least 2 members must stay active."
@@ -146,7 +157,7 @@ def _ask_provider(provider: Provider) -> list[str]:
 class FailoverGroupAdmin(VerbAdmin[FailoverGroup]):
     form = GroupForm
     empty_text = "No groups yet. They form by themselves when two providers offer the same model."
-    list_display = ("__str__", "display_name", "member_count", "state", "origin", "updated_at")
+    list_display = ("__str__", "display_name", "member_count", "state", "origin", "updated")
     list_filter = ("group_enabled", "auto_created")
     search_fields = ("display_model", "display_name")
     search_help_text = "Name or label"
@@ -154,7 +165,7 @@ class FailoverGroupAdmin(VerbAdmin[FailoverGroup]):
     actions = ("enable_selected", "disable_selected")
     object_buttons = (Button("reset", "Reset circuits", _reset_group, icon="restart_alt", ask=_ask_group),)
     list_buttons = (Button("sync", "Sync groups now", _sync, icon="sync"),)
-    readonly_fields = ("members", "state", "origin", "created_at", "updated_at")
+    readonly_fields = ("members", "state", "origin", "created", "updated")
 
     def get_fieldsets(self, request: HttpRequest, obj: FailoverGroup | None = None) -> Any:
         names = ("display_model", "display_name", "description")
@@ -163,7 +174,7 @@ class FailoverGroupAdmin(VerbAdmin[FailoverGroup]):
         members = "priority_order" if self.has_change_permission(request, obj) else "members"
         return (
             (None, {"fields": (*names, "group_enabled", members)}),
-            ("State", {"fields": ("state", "origin", "created_at", "updated_at")}),
+            ("State", {"fields": ("state", "origin", "created", "updated")}),
         )
 
     # -- verbs
@@ -218,6 +229,9 @@ class FailoverGroupAdmin(VerbAdmin[FailoverGroup]):
         return self._switch(request, queryset, False)
 
     # -- columns
+
+    created = value_column("created_at", "Created", moment)
+    updated = value_column("updated_at", "Changed", moment, order=True)
 
     @column("Members")
     def member_count(self, group: FailoverGroup) -> int:

@@ -18,7 +18,17 @@ from unfold.widgets import (
 
 from modelhotel.core import catalogue, options
 from modelhotel.core.faults import Refusal
-from modelhotel.core.verbadmin import Button, VerbAdmin, VerbForm, actor_of, before_delete, column, many
+from modelhotel.core.verbadmin import (
+    Button,
+    VerbAdmin,
+    VerbForm,
+    actor_of,
+    before_delete,
+    column,
+    many,
+    moment,
+    value_column,
+)
 from providers import health, inputs, model_test, model_verbs, ports, queries, verbs
 from providers.discovery.scan import SCANNER, Result
 from providers.kinds import registry
@@ -151,11 +161,11 @@ class ProviderAdmin(VerbAdmin[Provider]):
         ),
     )
     list_buttons = (Button("discover-all", "Discover all models", _discover_all, icon="travel_explore"),)
-    readonly_fields = ("key", "condition", "model_count", "discovered", "listing_error", "last_used_at", "created_at")
+    readonly_fields = ("key", "condition", "model_count", "discovered", "listing_error", "used", "created")
 
     def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> Any:
         what = ("name", "provider_type", "base_url")
-        state = ("condition", "model_count", "discovered", "listing_error", "last_used_at", "created_at")
+        state = ("condition", "model_count", "discovered", "listing_error", "used", "created")
         if obj is None:
             return ((None, {"fields": (*what, "api_key")}),)
         flags = ("enabled", "autodiscovery_enabled")
@@ -241,9 +251,9 @@ class ProviderAdmin(VerbAdmin[Provider]):
         circuits = ports.circuits.health(str(row.pk))
         return health.status(row, row.models_count > 0, circuits).replace("_", " ")  # type: ignore[attr-defined]
 
-    @column("Last discovery", order="last_discovered_at", empty="never")
-    def discovered(self, row: Provider) -> Any:
-        return row.last_discovery_success_at
+    discovered = value_column("last_discovery_success_at", "Last discovery", moment, order=True)
+    used = value_column("last_used_at", "Last used", moment)
+    created = value_column("created_at", "Created", moment)
 
     @column("Listing error", empty="none")
     def listing_error(self, row: Provider) -> str | None:
@@ -297,8 +307,8 @@ class ModelAdmin(VerbAdmin[Model]):
         "provider",
         "state",
         "modality",
-        "context_length",
-        "max_output_tokens",
+        "context",
+        "max_output",
         "price_in",
         "price_out",
     )
@@ -309,7 +319,7 @@ class ModelAdmin(VerbAdmin[Model]):
     ordering = ("model_id", "id")
     actions = ("enable_selected", "disable_selected")
     object_buttons = (Button("test", "Test the model", _test, icon="play_arrow"),)
-    readonly_fields = ("model_id", "provider", "modality", "features", "state", "created_at", "last_seen_at", "about")
+    readonly_fields = ("model_id", "provider", "modality", "features", "state", "found", "seen", "about")
     fieldsets = (
         (None, {"fields": ("model_id", "provider", "state", "modality", "features", "about")}),
         ("What clients see", {"fields": ("display_name", "context_length", "max_output_tokens", "enabled")}),
@@ -324,7 +334,7 @@ class ModelAdmin(VerbAdmin[Model]):
                 )
             },
         ),
-        ("Seen", {"fields": ("created_at", "last_seen_at")}),
+        ("Seen", {"fields": ("found", "seen")}),
     )
 
     def verb_update(self, request: HttpRequest, obj: Model, data: dict[str, Any]) -> Model:
@@ -369,13 +379,12 @@ class ModelAdmin(VerbAdmin[Model]):
             return "disabled by operator" if row.disabled_manually else "disabled by discovery"
         return "enabled" if row.provider.enabled else "provider disabled"
 
-    @column("In $/M", order="input_price_per_million")
-    def price_in(self, row: Model) -> float | None:
-        return row.input_price_per_million
-
-    @column("Out $/M", order="output_price_per_million")
-    def price_out(self, row: Model) -> float | None:
-        return row.output_price_per_million
+    context = value_column("context_length", "Context", order=True)
+    max_output = value_column("max_output_tokens", "Max out", order=True)
+    price_in = value_column("input_price_per_million", "In $/M", order=True)
+    price_out = value_column("output_price_per_million", "Out $/M", order=True)
+    found = value_column("created_at", "Discovered", moment)
+    seen = value_column("last_seen_at", "Last seen", moment)
 
     @column("Capabilities")
     def features(self, row: Model) -> str:

@@ -14,7 +14,7 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from modelhotel.core.verbadmin import VerbAdmin, VerbForm, actor_of, before_delete, column
+from modelhotel.core.verbadmin import VerbAdmin, VerbForm, actor_of, before_delete, column, moment, value_column
 from providers.cache import SNAPSHOT
 from providers.models import Provider
 from proxy import verbs
@@ -59,11 +59,11 @@ def _allowed(data: dict[str, Any]) -> list[str] | None:
 class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
     form = KeyForm
     empty_text = "No keys yet. Clients of /v1 need one."
-    list_display = ("name", "key_preview", "providers", "strips", "tokens_used", "last_used_at", "created_at")
+    list_display = ("name", "key_preview", "providers", "strips", "tokens_used", "used", "created")
     search_fields = ("name", "key_preview")
     search_help_text = "Name or preview"
     ordering = ("-created_at", "-id")
-    readonly_fields = ("key_preview", "providers", "tokens_used", "last_used_at", "created_at")
+    readonly_fields = ("key_preview", "providers", "tokens_used", "used", "created")
 
     def get_fieldsets(self, request: HttpRequest, obj: VirtualKey | None = None) -> Any:
         may = ("every_provider", "allowed_providers")
@@ -73,7 +73,7 @@ class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
             may = ("providers",)  # type: ignore[assignment]
         return (
             (None, {"fields": ("name", *may, "strip_reasoning")}),
-            ("State", {"fields": ("key_preview", "tokens_used", "last_used_at", "created_at")}),
+            ("State", {"fields": ("key_preview", "tokens_used", "used", "created")}),
         )
 
     # -- verbs
@@ -111,6 +111,9 @@ class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
         return response
 
     # -- columns
+
+    used = value_column("last_used_at", "Last used", moment, order=True)
+    created = value_column("created_at", "Created", moment, order=True)
 
     @column("Providers")
     def providers(self, key: VirtualKey) -> str:

@@ -1,6 +1,5 @@
 """Requests in the dashboard: read only, newest first, as quick with a million rows as with ten."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
@@ -10,7 +9,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from unfold.paginator import InfinitePaginator
 
-from modelhotel.core.verbadmin import VerbAdmin, column
+from modelhotel.core.verbadmin import VerbAdmin, column, moment, value_column
 from providers.cache import SNAPSHOT
 from providers.models import Provider
 from requestlogs.models import RequestLog
@@ -98,14 +97,6 @@ class ProviderFilter(SimpleListFilter):
         return queryset.filter(provider_id=self.value()) if self.value() in known else queryset
 
 
-def _time(name: str, title: str) -> Callable[["RequestAdmin", RequestLog], str]:
-    @column(title)
-    def show(page: "RequestAdmin", row: RequestLog) -> str:
-        return milliseconds(getattr(row, name))
-
-    return show
-
-
 @admin.register(RequestLog)
 class RequestAdmin(VerbAdmin[RequestLog]):
     """No verb stands behind a write, so none is permitted."""
@@ -120,8 +111,8 @@ class RequestAdmin(VerbAdmin[RequestLog]):
         "duration",
         "ttft",
         "tokens",
-        "virtual_key_name",
-        "error_kind",
+        "key",
+        "kind",
     )
     list_filter = (StateFilter, StatusFilter, ProviderFilter, ErrorKindFilter, ("created_at", DateFieldListFilter))
     search_fields = ("model_id", "resolved_model_id")
@@ -130,84 +121,14 @@ class RequestAdmin(VerbAdmin[RequestLog]):
     sortable_by = ()
     show_full_result_count = False
     paginator = InfinitePaginator
-    list_fullwidth = True
-    list_per_page = 50
     actions = None
-    fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    "created_at",
-                    "model_id",
-                    "resolved_model_id",
-                    "provider",
-                    "state",
-                    "status",
-                    "error_kind",
-                    "error_message",
-                    "trail",
-                )
-            },
-        ),
-        (
-            "Times",
-            {
-                "fields": (
-                    "duration",
-                    "latency",
-                    "response_headers",
-                    "ttft",
-                    "overhead",
-                    "overhead_parts",
-                    "cache_hits",
-                )
-            },
-        ),
-        (
-            "Tokens",
-            {
-                "fields": (
-                    "tokens_prompt",
-                    "tokens_prompt_cache_hit",
-                    "tokens_prompt_cache_miss",
-                    "tokens_completion",
-                    "tokens_completion_reasoning",
-                    "tokens_per_second",
-                    "cost_usd",
-                )
-            },
-        ),
-        (
-            "Origin",
-            {
-                "fields": (
-                    "request_hash",
-                    "id",
-                    "endpoint_type",
-                    "streaming",
-                    "virtual_key_name",
-                    "virtual_key_id",
-                    "owner_user_id",
-                    "client_ip",
-                    "node",
-                )
-            },
-        ),
+    fieldsets: tuple[tuple[str | None, dict[str, Any]], ...] = (
+        (None, {"fields": ("time", "asked", "provider", "outcome", "kind", "error", "trail")}),
+        ("Times", {"fields": ("duration", "latency", "headers", "ttft", "overhead", "parts", "hits")}),
+        ("Tokens", {"fields": ("prompt", "cached", "uncached", "completion", "reasoning", "speed", "cost")}),
+        ("Origin", {"fields": ("hash", "row", "endpoint", "streamed", "key", "key_id", "owner", "address", "at_node")}),
     )
-    readonly_fields = (
-        "created_at",
-        "provider",
-        "status",
-        "trail",
-        "duration",
-        "latency",
-        "response_headers",
-        "ttft",
-        "overhead",
-        "overhead_parts",
-        "id",
-    )
+    readonly_fields = [name for _, options in fieldsets for name in options["fields"]]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         RECORDER.flush()
@@ -225,9 +146,30 @@ class RequestAdmin(VerbAdmin[RequestLog]):
 
     # -- columns
 
-    @column("Time")
-    def time(self, row: RequestLog) -> str:
-        return f"{row.created_at:%Y-%m-%d %H:%M:%S}"
+    time = value_column("created_at", "Time", moment)
+    kind = value_column("error_kind", "Error kind")
+    error = value_column("error_message", "Error")
+    duration = value_column("duration_ms", "Duration", milliseconds)
+    latency = value_column("latency_ms", "Upstream", milliseconds)
+    headers = value_column("response_header_ms", "Headers after", milliseconds)
+    ttft = value_column("ttft_ms", "TTFT", milliseconds)
+    overhead = value_column("proxy_overhead_ms", "Overhead", milliseconds)
+    prompt = value_column("tokens_prompt", "Prompt")
+    cached = value_column("tokens_prompt_cache_hit", "Prompt, cached")
+    uncached = value_column("tokens_prompt_cache_miss", "Prompt, not cached")
+    completion = value_column("tokens_completion", "Completion")
+    reasoning = value_column("tokens_completion_reasoning", "Completion, reasoning")
+    speed = value_column("tokens_per_second", "Tokens per second", lambda value: f"{value:.1f}" if value else "unknown")
+    cost = value_column("cost_usd", "Cost", lambda value: f"${value:.6f}")
+    hash = value_column("request_hash", "Hash")
+    row = value_column("id", "Row")
+    endpoint = value_column("endpoint_type", "Endpoint")
+    streamed = value_column("streaming", "Streaming", lambda value: "yes" if value else "no")
+    key = value_column("virtual_key_name", "Key")
+    key_id = value_column("virtual_key_id", "Key id")
+    owner = value_column("owner_user_id", "Owner")
+    address = value_column("client_ip", "Client address")
+    at_node = value_column("node", "Node")
 
     @column("Model")
     def asked(self, row: RequestLog) -> str:
@@ -263,16 +205,18 @@ class RequestAdmin(VerbAdmin[RequestLog]):
     def tokens(self, row: RequestLog) -> str:
         return f"{row.tokens_prompt} → {row.tokens_completion}"
 
-    duration = _time("duration_ms", "Duration")
-    latency = _time("latency_ms", "Upstream")
-    response_headers = _time("response_header_ms", "Headers after")
-    ttft = _time("ttft_ms", "TTFT")
-    overhead = _time("proxy_overhead_ms", "Overhead")
+    @column("Status")
+    def outcome(self, row: RequestLog) -> str:
+        return f"{self.status(row)[1]}, {row.state}"
+
+    @column("Answered from memory")
+    def hits(self, row: RequestLog) -> str:
+        return ", ".join(sorted(name for name, hit in (row.cache_hits or {}).items() if hit)) or "nothing"
 
     @column("Overhead in parts")
-    def overhead_parts(self, row: RequestLog) -> str:
-        parts = ("parse", "failover_lookup", "model_lookup", "provider_lookup", "key_decrypt", "settings_read", "dial")
-        return " · ".join(f"{name.replace('_', ' ')} {getattr(row, name + '_ms'):.2f} ms" for name in parts)
+    def parts(self, row: RequestLog) -> str:
+        names = ("parse", "failover_lookup", "model_lookup", "provider_lookup", "key_decrypt", "settings_read", "dial")
+        return " · ".join(f"{name.replace('_', ' ')} {getattr(row, name + '_ms'):.2f} ms" for name in names)
 
     @column("Attempts")
     def trail(self, row: RequestLog) -> str:

@@ -8,6 +8,7 @@ What else can be done to an object or a list is a :class:`Button`, always a POST
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
 from django.contrib import messages
@@ -21,6 +22,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
+from django.utils.html import format_html
 from django.utils.text import capfirst
 from django.views.decorators.csrf import csrf_protect
 from unfold.admin import ModelAdmin
@@ -57,6 +59,23 @@ def column(
     """Makes a method of an admin page a column. *colours*: the text, or the first of two, -> unfold's colour word."""
     decorate: Callable[[F], F] = display(description=title, ordering=order, label=colours, empty_value=empty)
     return decorate
+
+
+def value_column(name: str, title: str, show: Callable[[Any], Any] = str, *, order: bool = False) -> Callable[..., Any]:
+    """A column for the field *name*, shown by *show*; nothing where the field holds none."""
+
+    @column(title, order=name if order else None, empty="-")
+    def cell(page: Any, obj: Any) -> Any:
+        value = getattr(obj, name)
+        return None if value is None or value == "" else show(value)
+
+    return cell
+
+
+def moment(value: datetime) -> str:
+    """An instant in UTC; the site's script turns it into the browser's zone."""
+    text = value.astimezone(UTC)
+    return format_html('<time datetime="{}">{} UTC</time>', text.isoformat(), f"{text:%Y-%m-%d %H:%M:%S}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +159,7 @@ class VerbAdmin(ModelAdmin, _NoTransaction, Generic[M]):  # type: ignore[misc]
 
     form = VerbForm
     list_per_page = 50
+    list_fullwidth = True
     change_form_template = "modelhotel/change_form.html"
     change_list_template = "modelhotel/change_list.html"
     delete_confirmation_template = "modelhotel/delete.html"

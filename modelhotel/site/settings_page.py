@@ -39,6 +39,14 @@ class Row:
     def on(self) -> bool:
         return self.text == "true"
 
+    @property
+    def default_words(self) -> str:
+        return in_words(self.option, self.default)
+
+    @property
+    def effective_words(self) -> str:
+        return in_words(self.option, self.effective)
+
 
 def hint(option: Option[Any]) -> str:
     """The range in the setting's own form, and what its zero means."""
@@ -182,7 +190,7 @@ def _reset_all(request: HttpRequest) -> HttpResponse:
 def _ask(
     request: HttpRequest, title: str, held: list[Row], hidden: list[tuple[str, str]], word: str = ""
 ) -> HttpResponse:
-    lines = [f"{row.option.label}: {row.effective or 'empty'} → {row.default or 'empty'}" for row in held]
+    lines = [f"{row.option.label}: {row.effective_words} → {row.default_words}" for row in held]
     context = {
         **admin.site.each_context(request),
         "title": title,

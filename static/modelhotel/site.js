@@ -13,3 +13,16 @@ document.addEventListener("submit", (event) => {
 window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
+
+// Times come in UTC; here they are in the browser's zone, with the full instant as the tooltip.
+const localTimes = (root) => {
+  const pad = (value) => String(value).padStart(2, "0");
+  for (const element of root.querySelectorAll("time[datetime]:not([title])")) {
+    const at = new Date(element.getAttribute("datetime"));
+    if (Number.isNaN(at.getTime())) continue;
+    const day = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+    element.textContent = `${day} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+    element.title = at.toISOString();
+  }
+};
+document.addEventListener("DOMContentLoaded", () => localTimes(document));
