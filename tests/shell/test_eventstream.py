@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async as in_thread
 
 from modelhotel.accounts import sessions
 from modelhotel.accounts.identity import Credentials, Identity
@@ -191,7 +191,7 @@ async def test_events_of_one_thread_arrive_in_order(token):
 
 async def test_a_viewer_sees_everything_and_a_user_nothing_of_it(viewer_user, stranger_user):
     """operations 44"""
-    vera, stan = await sync_to_async(cookie_of)(viewer_user), await sync_to_async(cookie_of)(stranger_user)
+    vera, stan = await in_thread(cookie_of)(viewer_user), await in_thread(cookie_of)(stranger_user)
     async with reading(by_cookie(vera)) as viewer, reading(by_cookie(stan)) as stranger:
         await viewer.connected()
         await stranger.connected()
@@ -259,7 +259,7 @@ async def test_an_unknown_id_means_resync(token, last):
 
 
 async def test_replay_is_filtered_by_the_rights_of_the_reader(stranger_user):
-    stan = await sync_to_async(cookie_of)(stranger_user)
+    stan = await in_thread(cookie_of)(stranger_user)
     first = publish("first")
     publish("secret", type="config.changed")
     async with reading([*by_cookie(stan), (b"last-event-id", first.id.encode())]) as reader:
@@ -309,11 +309,11 @@ async def test_a_heartbeat_comes_every_period(token):
 
 async def test_a_revoked_session_ends_its_stream_after_two_checks(viewer_user):
     """operations 49"""
-    token = await sync_to_async(cookie_of)(viewer_user)
+    token = await in_thread(cookie_of)(viewer_user)
     async with reading(by_cookie(token), heartbeat=0.1) as reader, reading(by_cookie(token), heartbeat=60) as other:
         await reader.connected()
         await other.connected()
-        await sync_to_async(Session.objects.all().delete)()
+        await in_thread(Session.objects.all().delete)()
         before = reader.body.count(b"heartbeat")
         await reader.until(lambda r: r.finished)
         assert reader.body.count(b"heartbeat") - before >= 2
@@ -322,20 +322,20 @@ async def test_a_revoked_session_ends_its_stream_after_two_checks(viewer_user):
 
 async def test_a_disabled_account_is_cut_off(viewer_user):
     """operations 7.3"""
-    token = await sync_to_async(cookie_of)(viewer_user)
+    token = await in_thread(cookie_of)(viewer_user)
     async with reading(by_cookie(token), heartbeat=0.05) as reader:
         await reader.connected()
-        await sync_to_async(User.objects.update)(is_active=False)
+        await in_thread(User.objects.update)(is_active=False)
         await reader.until(lambda r: r.finished)
 
 
 async def test_signing_out_ends_the_streams_of_that_session_at_once(viewer_user):
     """operations 7.3"""
-    one, two = await sync_to_async(cookie_of)(viewer_user), await sync_to_async(cookie_of)(viewer_user)
+    one, two = await in_thread(cookie_of)(viewer_user), await in_thread(cookie_of)(viewer_user)
     async with reading(by_cookie(one)) as mine, reading(by_cookie(two)) as other:
         await mine.connected()
         await other.connected()
-        await asyncio.to_thread(sessions.SessionStore(one).delete)
+        await in_thread(sessions.SessionStore(one).delete)()
         await mine.until(lambda r: r.finished, seconds=2)
         assert not other.finished
 
@@ -375,10 +375,10 @@ async def test_a_slow_check_delays_no_event(token, monkeypatch):
 
 async def test_the_rights_follow_the_account_at_the_next_check(viewer_user):
     """providers 11.2"""
-    token = await sync_to_async(cookie_of)(viewer_user)
+    token = await in_thread(cookie_of)(viewer_user)
     async with reading(by_cookie(token), heartbeat=0.05) as reader:
         await reader.connected()
-        await sync_to_async(User.objects.update)(is_staff=False)
+        await in_thread(User.objects.update)(is_staff=False)
         beats = reader.body.count(b"heartbeat")
         await reader.until(lambda r: r.body.count(b"heartbeat") >= beats + 4)
         publish("secret", type="config.changed")
