@@ -257,8 +257,11 @@ async def _resolve(exchange: Exchange) -> bool:
     """Fill in the candidates; False when there are none, and the request was answered."""
     draft, opts = exchange.draft, exchange.opts
     try:
+        table = resolve.SNAPSHOT.current
+        if not table.ready:
+            table = await asyncio.to_thread(_load_routing)
         resolution = await resolve.resolve(
-            resolve.SNAPSHOT.current,
+            table,
             exchange.model,
             allowed=exchange.key.allowed,
             opts=opts,
@@ -283,6 +286,15 @@ async def _resolve(exchange: Exchange) -> bool:
     draft.cache_hits = resolution.cache_hits
     exchange.resolution = resolution
     return True
+
+
+def _load_routing() -> resolve.RoutingTable:
+    """The routing table, built now: only where that failed at the start. Raises what the database raises."""
+    try:
+        resolve.SNAPSHOT.refresh()
+    finally:
+        keys.close_connection()
+    return resolve.SNAPSHOT.current
 
 
 def _stamp(draft: Draft, parts: Mapping[str, float]) -> None:
@@ -349,8 +361,7 @@ async def _models(call: _Call, path: str) -> None:
     try:
         table = resolve.SNAPSHOT.current
         if not table.ready:
-            await asyncio.to_thread(resolve.SNAPSHOT.refresh)
-            table = resolve.SNAPSHOT.current
+            table = await asyncio.to_thread(_load_routing)
         if _listing.table is not table:
             _listing = _Listing(table)
         whole, by_id = _listing.of(key.allowed)

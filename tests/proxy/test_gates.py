@@ -301,12 +301,16 @@ def test_a_process_that_has_loaded_nothing_yet_asks_the_database(key, served):
 
 def test_a_deleted_key_ends_with_the_next_request_and_not_with_the_running_one(key, monkeypatch):
     """v1-api 8"""
-    from asgiref.sync import sync_to_async
+    import asyncio
 
     from modelhotel.core.actor import ADMIN
 
+    def delete():
+        verbs.delete(str(world_key.pk), ADMIN)
+        keys.close_connection()
+
     async def delete_meanwhile(exchange):
-        await sync_to_async(verbs.delete)(str(world_key.pk), ADMIN)
+        await asyncio.to_thread(delete)
         exchange.draft.status_code = 200
         await exchange.answer(200, b"{}")
 
