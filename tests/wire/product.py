@@ -44,7 +44,14 @@ class ProductFailed(AssertionError):
 def environment(data_dir: Path, env: Mapping[str, str]) -> dict[str, str]:
     """What the subprocess sees: nothing of the test run's own settings."""
     own = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return {**own, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "DATA_DIR": str(data_dir), **_DEFAULTS, **env}
+    return {
+        **own,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUNBUFFERED": "1",
+        "DATA_DIR": str(data_dir),
+        **_DEFAULTS,
+        **env,
+    }
 
 
 def manage(data_dir: Path, *args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -124,7 +131,11 @@ class Product:
         self._reader.start()
         self.http = httpx.Client(timeout=10.0, trust_env=False)
         if wait:
-            self.wait_until_ready()
+            try:
+                self.wait_until_ready()
+            except BaseException:
+                self.__exit__()
+                raise
 
     def _command(self, server: str, args: tuple[str, ...]) -> list[str]:
         if server == "serve":
