@@ -38,12 +38,21 @@ _CARRIERS = frozenset(
 _OPENERS = frozenset(("role", "name", "type", "index", "id", *_REASONING))
 
 
+class _Function(msgspec.Struct, gc=False):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct, gc=False):
+    function: _Function | None = None
+
+
 class _Delta(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: msgspec.Raw = _NO_RAW
-    tool_calls: msgspec.Raw = _NO_RAW
+    tool_calls: list[_Call] | None = None
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -149,9 +158,11 @@ class ChatStream:
 
     def _ordinary(self, delta: _Delta) -> bool:
         """Whether *delta* passes untouched; counted then."""
-        if delta.reasoning or not _absent(delta.reasoning_details) or not _absent(delta.tool_calls):
+        if delta.reasoning or not _absent(delta.reasoning_details):
             return False
         text = delta.content
+        if delta.tool_calls:
+            return not text and not delta.reasoning_content and self._calls(delta.tool_calls)
         if text:
             if delta.reasoning_content or "<" in text or self._thinking.inside:
                 return False
@@ -166,6 +177,17 @@ class ChatStream:
         self.delivered = True
         self.size += len(text) if text.isascii() else len(text.encode())
         return True
+
+    def _calls(self, calls: list[_Call]) -> bool:
+        """Count the fragments of tool calls; False when they say nothing yet."""
+        size = 0
+        for call in calls:
+            if call.function is not None:
+                size += len((call.function.name or "").encode()) + len((call.function.arguments or "").encode())
+        self.size += size
+        if size:
+            self.delivered = True
+        return size > 0
 
     def _no_json(self, event: Event, payload: bytes) -> bytes:
         if payload.strip() == DONE:

@@ -8,7 +8,7 @@ import pytest
 
 from proxy import walk
 from tests.proxy.walk.stage import Stage
-from tests.upstream.server import FakeProvider, after, answer, reply, silence, status
+from tests.upstream.server import FakeProvider, Hold, after, answer, reply, silence, status
 
 
 @pytest.fixture
@@ -386,3 +386,101 @@ async def test_the_walk_takes_little_time_of_its_own(ab: Stage):
     await ab.ask()
     assert time.perf_counter() - started < 0.25
     assert walk.TOOLS.chance() == 0.5
+
+
+async def test_a_candidate_that_another_request_probes_costs_no_delay(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
+    """It neither pays a delay nor counts as a contact."""
+    provider_b.script(status(402))
+    await ab.ask("B/m")
+    ab.clock.advance(90_000)
+    slow = Hold(status(503))
+    provider_a.script(slow)
+    provider_b.script(silence())
+    with FakeProvider() as provider_c:
+        ab.member("C", provider_c.url)
+        running = asyncio.create_task(ab.ask())
+        await provider_a.until(slow.reached.is_set)
+        # B's circuit is free while the first request is resolved and leased when its turn comes
+        probe = ab.client("B/m")
+        probing = asyncio.create_task(probe.run())
+        await provider_b.until(lambda: len(provider_b.calls) == 2)
+        slow.release()
+        assert (await running).status == 200
+        assert ab.trail == [
+            (-1, "B", None, None, "skipped"),
+            (0, "A", 503, "provider_error", "charge"),
+            (1, "C", 200, None, "success"),
+        ]
+        probe.left.set()
+        await probing
+    assert ab.waits == [pytest.approx(0.15)]
+
+
+# -- the lines of an ending (19)
+
+
+async def test_the_line_of_a_passed_on_error(ab: Stage, provider_a: FakeProvider, caplog: pytest.LogCaptureFixture):
+    provider_a.script(status(403))
+    await ab.ask("A/m")
+    (line,) = lines(caplog, "proxy: upstream non-200")
+    assert line[1] == {
+        "status": 403,
+        "error_kind": "provider_error",
+        "model": "A/m",
+        "provider": "A",
+        "provider_id": ab.row.provider_id,
+    }
+
+
+async def test_the_lines_of_exhaustion(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider, caplog: pytest.LogCaptureFixture
+):
+    provider_a.refuse()
+    provider_b.refuse()
+    await ab.ask()
+    (line,) = lines(caplog, "proxy: all providers exhausted")
+    assert line[1] == {
+        "model": "hotel/g",
+        "provider": "B",
+        "error": ab.row.error_message,
+        "kind": "provider_error",
+        "status": 502,
+        "candidates": 2,
+        "failover_timeout": "2m",
+    }
+    await ab.ask("A/m")
+    (line,) = lines(caplog, "proxy: provider request failed")
+    assert line[1] == {
+        "model": "A/m",
+        "provider": "A",
+        "error": ab.row.error_message,
+        "kind": "provider_error",
+        "status": 502,
+        "request_timeout": "1m",
+    }
+    tries = lines(caplog, "proxy: transient upstream error, retrying same provider")
+    assert [(attrs["attempt"], attrs["try"], attrs["request_written"]) for _, attrs in tries] == [
+        (1, 1, False),
+        (1, 2, False),
+        (2, 1, False),
+        (2, 2, False),
+        (1, 1, False),
+        (1, 2, False),
+    ]
+
+
+async def test_no_line_holds_the_prompt_or_a_key(
+    stage: Stage, provider_a: FakeProvider, caplog: pytest.LogCaptureFixture
+):
+    """Every phase logs something; none of it content."""
+    caplog.set_level(logging.DEBUG, logger="proxy")
+    prompt = "a private sentence that must not be logged"
+    stage.member("A", provider_a.url, key="sk-aaaaaaaaaaaaaaaa1111")
+    for script in (status(500, {"error": {"message": prompt + " sk-aaaaaaaaaaaaaaaa1111"}}), answer(prompt)):
+        provider_a.script(script)
+        for streams in (False, True):
+            await stage.ask(prompt=prompt, stream=streams)
+    spoken = caplog.text + repr([getattr(record, "attrs", {}) for record in caplog.records])
+    assert "private sentence" not in spoken and "sk-aaaa" not in spoken
