@@ -6,11 +6,12 @@ does it, and connections wait until the start is through.
 
 import os
 import sys
+from typing import cast
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "modelhotel.settings")
-control = get_asgi_application()
+django = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
 
@@ -21,6 +22,7 @@ from modelhotel.ops.eventstream import EventStream  # noqa: E402
 from modelhotel.ops.front import BodyLimit, EventStreams, Front, Lifespan  # noqa: E402
 from modelhotel.ops.health import Health  # noqa: E402
 from modelhotel.ops.lifecycle import Lifecycle  # noqa: E402
+from providers.upstream import select  # noqa: E402
 from proxy import app as data_plane  # noqa: E402
 
 
@@ -37,9 +39,9 @@ lifecycle = Lifecycle(settings.MH, health, services.services)
 application = Front(
     data=data_plane.application,
     events=EventStreams(EventStream.as_asgi()),
-    control=_behind_static(control),
+    control=_behind_static(cast(App, django)),
     health=health,
-    lifespan=Lifespan(lifecycle.start, lifecycle.stop),
+    lifespan=Lifespan(lifecycle.start, lifecycle.stop, select.aclose_all),
     headers=_headers,
 )
 

@@ -205,11 +205,17 @@ class Front:
 
 
 class Lifespan:
-    """Runs *start* and *stop* (blocking) on the server's lifespan messages; a start that fails stops the server."""
+    """Runs *start* and *stop* (blocking) on the server's lifespan messages; a start that fails stops the server.
 
-    def __init__(self, start: Callable[[], None], stop: Callable[[], None]) -> None:
+    *close* runs before *stop*, in the event loop: what the loop itself holds open (upstream connections).
+    """
+
+    def __init__(
+        self, start: Callable[[], None], stop: Callable[[], None], close: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._start = start
         self._stop = stop
+        self._close = close
 
     async def __call__(self, receive: Receive, send: Send) -> None:
         while True:
@@ -217,6 +223,8 @@ class Lifespan:
             if message["type"] == "lifespan.startup":
                 await self._run(self._start, "lifespan.startup", send)
             elif message["type"] == "lifespan.shutdown":
+                if self._close is not None:
+                    await self._close()
                 return await self._run(self._stop, "lifespan.shutdown", send)
 
     @staticmethod

@@ -27,7 +27,7 @@ def hook(lifecycle: Lifecycle) -> None:
             _exit()
 
     reactor.callWhenRunning(start)
-    reactor.addSystemEventTrigger("during", "shutdown", lifecycle.stop)
+    reactor.addSystemEventTrigger("during", "shutdown", lifecycle.stop)  # type: ignore[arg-type]
 
 
 def _exit() -> None:

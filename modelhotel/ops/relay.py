@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 import redis
+from django.db import close_old_connections
 
 from modelhotel.core import events
 
@@ -47,7 +48,8 @@ class Relay:
         self._wake = threading.Event()
         self._stopping = False
         self._threads: list[threading.Thread] = []
-        self._warned = 0.0
+        self._warned = float("-inf")
+        self._lost = False
         self._inbound: events.Event | None = None
         self._leave: Callable[[], None] = lambda: None
         self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {"event": self._event, "tables": self._tables}
@@ -117,25 +119,23 @@ class Relay:
         )
 
     def _away(self, problem: Exception) -> None:
-        self.connected.clear()
         now = time.monotonic()
         if not self._stopping and now - self._warned >= WARN_EVERY:
-            self._warned = now
+            self._warned, self._lost = now, True
             log.warning(
                 "relay: Redis does not answer, other processes see changes late",
                 extra={"attrs": {"reason": type(problem).__name__, "waiting": len(self._queue)}},
             )
 
     def _listen(self) -> None:
-        from django.db import close_old_connections
-
         while not self._stopping:
             client = self._client()
             try:
-                with client.pubsub(ignore_subscribe_messages=False) as pubsub:
+                with client.pubsub() as pubsub:  # type: ignore[no-untyped-call]
                     pubsub.subscribe(self._channel)
                     self._listen_until_lost(pubsub)
             except (redis.RedisError, OSError) as problem:
+                self.connected.clear()
                 self._away(problem)
                 self._pause(_RETRY)
             finally:
@@ -143,8 +143,6 @@ class Relay:
                 close_old_connections()
 
     def _listen_until_lost(self, pubsub: "redis.client.PubSub") -> None:
-        from django.db import close_old_connections
-
         heard = time.monotonic()
         while not self._stopping:
             message = pubsub.get_message(timeout=_RETRY)
@@ -156,9 +154,9 @@ class Relay:
                 continue
             heard = time.monotonic()
             if message["type"] == "subscribe":
-                if self._warned:
+                if self._lost:
                     log.info("relay: Redis answers again")
-                    self._warned = 0.0
+                    self._lost = False
                 self.connected.set()
                 self._revalidate()
             elif message["type"] == "message":

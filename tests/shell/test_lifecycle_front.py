@@ -241,3 +241,21 @@ async def test_a_start_that_fails_is_told_to_the_server():
     await Lifespan(broken, lambda: None)(receive, send)
     assert [message["type"] for message in sent] == ["lifespan.startup.failed", "lifespan.shutdown.complete"]
     assert sent[0]["message"] == "no database"
+
+
+async def test_what_the_loop_holds_is_closed_before_the_process_stops():
+    order: list[str] = []
+
+    async def close() -> None:
+        order.append("close")
+
+    messages = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def send(message: Message) -> None:
+        order.append(message["type"])
+
+    await Lifespan(lambda: order.append("start"), lambda: order.append("stop"), close)(receive, send)
+    assert order == ["start", "lifespan.startup.complete", "close", "stop", "lifespan.shutdown.complete"]

@@ -1,0 +1,120 @@
+"""Two nodes on one PostgreSQL and one Redis, as two real products."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.wire.product import REDIS, Product, eventually, fresh_postgres
+
+pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(90)]
+
+ENV = {"MASTER_KEY": "m" * 40, "REDIS_URL": REDIS}
+
+
+class Listener(threading.Thread):
+    """Everything that ``/api/events`` of one node says."""
+
+    def __init__(self, node: Product, token: str) -> None:
+        super().__init__(daemon=True)
+        self.node, self.auth = node, {"Authorization": f"Bearer {token}"}
+        self.events: list[dict[str, object]] = []
+        self.connected = threading.Event()
+        self.start()
+        assert self.connected.wait(10)
+
+    def run(self) -> None:
+        try:
+            with httpx.stream("GET", f"{self.node.url}/api/events", headers=self.auth, timeout=60) as answer:
+                for line in answer.iter_lines():
+                    self.connected.set()
+                    if line.startswith("data: "):
+                        self.events.append(json.loads(line[6:]))
+        except httpx.TransportError:
+            self.connected.set()
+
+    def of(self, kind: str) -> list[dict[str, object]]:
+        return [event for event in self.events if event["type"] == kind]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Product, Product, str]]:
+    """Started at the same moment on an empty database."""
+    with fresh_postgres() as url:
+        made = [
+            Product(tmp_path_factory.mktemp(name), {**ENV, "DATABASE_URL": url, "NODE_NAME": name}, wait=False)
+            for name in ("alpha", "beta")
+        ]
+        with made[0] as alpha, made[1] as beta:
+            for node in made:
+                node.wait_until_ready(60)
+            yield alpha, beta, alpha.token or beta.token
+
+
+def test_two_nodes_started_at_once_migrate_once_and_share_one_token(pair: tuple[Product, Product, str]):
+    """operations 86."""
+    alpha, beta, token = pair
+    both = alpha.output + beta.output
+    assert both.count("database migrated") == 1
+    assert both.count("ADMIN TOKEN (save now") == 1
+    for node in (alpha, beta):
+        assert node.api("GET", "/api/settings", token=token).status_code == 200
+
+
+def test_a_setting_written_through_one_is_in_force_in_the_other_within_a_second(pair: tuple[Product, Product, str]):
+    """settings 52."""
+    alpha, beta, token = pair
+    for value in ("3", "4"):
+        written = alpha.api("PUT", "/api/settings", token=token, json={"circuit_breaker_threshold": value})
+        assert written.status_code == 200
+        began = time.monotonic()
+        assert eventually(lambda value=value: in_force_memory(beta, token) == value, 5)
+        assert time.monotonic() - began < 1
+
+
+def in_force_memory(node: Product, token: str) -> str:
+    """What the node's memory holds, not what the shared table says."""
+    catalogue = node.api("GET", "/api/settings/catalogue", token=token).json()["settings"]
+    (found,) = [row["effective"] for row in catalogue if row["key"] == "circuit_breaker_threshold"]
+    return str(found)
+
+
+def test_an_event_of_one_node_is_seen_once_by_the_listeners_of_the_other(pair: tuple[Product, Product, str]):
+    """operations 50, operations 41a."""
+    alpha, beta, token = pair
+    here, there = Listener(alpha, token), Listener(beta, token)
+    began = time.monotonic()
+    alpha.api("PUT", "/api/settings", token=token, json={"circuit_breaker_threshold": "7"})
+    assert eventually(lambda: here.of("config.changed") and there.of("config.changed"), 5)
+    assert time.monotonic() - began < 1.5
+    time.sleep(0.3)
+    assert len(there.of("config.changed")) == 1
+    assert here.of("config.changed") == there.of("config.changed")
+
+
+def test_a_node_of_several_workers_serves_and_ends_as_one(tmp_path: Path):
+    with (
+        fresh_postgres() as url,
+        Product(
+            tmp_path, {**ENV, "DATABASE_URL": url, "ADMIN_TOKEN": "t0ken"}, args=("--workers", "2"), wait=False
+        ) as node,
+    ):
+        node.wait_until_ready(60)
+        assert eventually(lambda: node.output.count("lifecycle: ready") == 2, 30)
+        assert node.output.count("Model Hotel ") == 1
+        assert node.output.count("FIRST ACCOUNT (save now") == 1
+        assert node.api("PUT", "/api/settings", json={"circuit_breaker_threshold": "9"}).status_code == 200
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline and in_force_memory(node, "t0ken") != "9":
+            pass
+        # Each call is a connection of its own and meets either worker.
+        for _ in range(10):
+            with httpx.Client(headers={"Authorization": "Bearer t0ken"}, verify=False) as client:
+                rows = client.get(f"{node.url}/api/settings/catalogue").json()["settings"]
+                assert [row["effective"] for row in rows if row["key"] == "circuit_breaker_threshold"] == ["9"]
+        assert node.stop(seconds=30) == 0
+        assert node.output.count("lifecycle: stopped") == 2
