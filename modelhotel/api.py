@@ -15,6 +15,7 @@ from ninja.errors import HttpError, ValidationError
 from ninja.openapi.docs import DocsBase
 from ninja.parser import Parser
 
+from failover.api import router as groups_router
 from modelhotel.accounts.api import public as public_router
 from modelhotel.accounts.api import router as auth_router
 from modelhotel.accounts.authentication import STAFF
@@ -22,12 +23,12 @@ from modelhotel.accounts.identity import log_path
 from modelhotel.core import version, webapi
 from modelhotel.core.faults import Refusal
 from modelhotel.settings_api import router as settings_router
+from providers.api import router as providers_router
+from providers.api_models import router as models_router
+from proxy.api import router as keys_router
+from requestlogs.api import router as logs_router
 
 log = logging.getLogger("api")
-
-NOT_FOUND = "not found"
-INTERNAL = "internal error"
-TOO_LARGE = "request body too large"
 
 
 class StrictParser(Parser):
@@ -95,12 +96,12 @@ def _http_error(request: HttpRequest, problem: HttpError) -> HttpResponse:
 
 @api.exception_handler(Http404)
 def _not_found(request: HttpRequest, problem: Http404) -> HttpResponse:
-    return webapi.error(request, 404, NOT_FOUND)
+    return webapi.error(request, 404, webapi.NOT_FOUND)
 
 
 @api.exception_handler(RequestDataTooBig)
 def _too_large(request: HttpRequest, problem: RequestDataTooBig) -> HttpResponse:
-    return webapi.error(request, 413, TOO_LARGE)
+    return webapi.error(request, 413, webapi.TOO_LARGE)
 
 
 @api.exception_handler(Exception)
@@ -110,11 +111,11 @@ def _failed(request: HttpRequest, problem: Exception) -> HttpResponse:
         exc_info=problem,
         extra={"attrs": {"method": request.method, "path": log_path(request.path)}},
     )
-    return webapi.error(request, 500, INTERNAL)
+    return webapi.error(request, 500, webapi.INTERNAL)
 
 
 def _unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
-    return webapi.error(request, 404, NOT_FOUND)
+    return webapi.error(request, 404, webapi.NOT_FOUND)
 
 
 def _with_optional_slash(patterns: Iterable[URLPattern | URLResolver]) -> list[URLPattern | URLResolver]:
@@ -127,25 +128,17 @@ def _with_optional_slash(patterns: Iterable[URLPattern | URLResolver]) -> list[U
     return found
 
 
-def _mount() -> None:
-    import importlib
-    import importlib.util
-
-    api.add_router("/auth", auth_router)
-    api.add_router("", public_router)
-    api.add_router("/settings", settings_router)
-    for prefix, module in (
-        ("/providers", "providers.api"),
-        ("/models", "providers.api_models"),
-        ("/failover-groups", "failover.api"),
-        ("/virtual-keys", "proxy.api"),
-        ("/logs", "requestlogs.api"),
-    ):
-        if importlib.util.find_spec(module):
-            api.add_router(prefix, importlib.import_module(module).router)
-
-
-_mount()
+for _prefix, _router in (
+    ("/auth", auth_router),
+    ("", public_router),
+    ("/settings", settings_router),
+    ("/providers", providers_router),
+    ("/models", models_router),
+    ("/failover-groups", groups_router),
+    ("/virtual-keys", keys_router),
+    ("/logs", logs_router),
+):
+    api.add_router(_prefix, _router)
 _patterns, _app_name, _namespace = api.urls
 #: For ``urls.py``: every endpoint under ``/api/``, and the one line for what is none.
 urls = (_with_optional_slash(_patterns), _app_name, _namespace)

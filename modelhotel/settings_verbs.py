@@ -7,7 +7,7 @@ from typing import Any
 from django.db import DatabaseError, transaction
 
 from modelhotel.config_store import stored_settings
-from modelhotel.core import changes, environment, options, version
+from modelhotel.core import changes, environment, options, version, webapi
 from modelhotel.core.actor import Actor
 from modelhotel.core.changes import Action
 from modelhotel.core.faults import Refusal
@@ -19,7 +19,6 @@ log = logging.getLogger("settings")
 MAX_KEYS = 50
 #: Days in which discovery discrepancies are kept; read-only in the settings map.
 CLAIM_WINDOW_DAYS = 30
-INVALID_BODY = "invalid request body"
 
 
 def read_only() -> dict[str, str]:
@@ -72,7 +71,7 @@ def _check(key: str, text: str) -> None:
     except BadValue as problem:
         raise Refusal(400, str(problem), field=key) from problem
     if "\x00" in text:
-        raise Refusal(400, INVALID_BODY, field=key)  # PostgreSQL stores no NUL
+        raise Refusal(400, webapi.INVALID_BODY, field=key)  # PostgreSQL stores no NUL
 
 
 def check_update(values: Mapping[str, str]) -> None:

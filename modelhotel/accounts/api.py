@@ -1,7 +1,7 @@
 """``/api/auth`` and ``/api/public-config``: signing in with the admin token, signing out, who am I."""
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 from django.contrib.auth import login, logout
 from django.http import HttpRequest, HttpResponse
@@ -9,11 +9,13 @@ from ninja import Router
 
 from modelhotel.accounts import admin_token, sessions, throttles, verbs
 from modelhotel.accounts.authentication import SIGNED_IN, address_of, by_cookie
-from modelhotel.accounts.identity import Identity, bearer_of, of_session
-from modelhotel.core import webapi
+from modelhotel.accounts.identity import Credentials, Identity, bearer_of, of_session
+from modelhotel.core import events, webapi
 from modelhotel.core.actor import ADMIN
+from modelhotel.core.clock import rfc3339
 from modelhotel.core.faults import Refusal
-from modelhotel.models import User
+from modelhotel.core.ids import parse_uuid
+from modelhotel.models import Session, User
 
 log = logging.getLogger("auth")
 router = Router(tags=["auth"])
@@ -75,7 +77,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 
 @router.get("/me", auth=SIGNED_IN, summary="Who is signed in")
 def me(request: HttpRequest) -> dict[str, Any]:
-    identity: Identity = request.identity  # type: ignore[attr-defined]
+    identity = _identity(request)
     user = identity.user
     answer: dict[str, Any] = {
         "username": identity.actor.name,
@@ -88,6 +90,61 @@ def me(request: HttpRequest) -> dict[str, Any]:
     if user and user.allowed_providers is not None:
         answer["allowed_providers"] = user.allowed_providers
     return answer
+
+
+def _identity(request: HttpRequest) -> Identity:
+    return cast(Identity, request.identity)  # type: ignore[attr-defined]
+
+
+def _own_sessions(request: HttpRequest) -> tuple[list[Session], frozenset[str]]:
+    """The sessions of whoever asks (the admin token: those of its account), and the keys this request came with."""
+    user = _identity(request).user or verbs.admin_account()
+    bearer = bearer_of(request.headers.get("Authorization", ""))
+    current = Credentials(request.COOKIES.get("mh_session", ""), bearer).session_keys
+    return sessions.of_account(user), current
+
+
+@router.get("/sessions", auth=SIGNED_IN, summary="Where this account is signed in")
+def list_sessions(request: HttpRequest) -> dict[str, Any]:
+    rows, current = _own_sessions(request)
+    return {
+        "sessions": [
+            {
+                "id": str(sessions.public_id(row)),
+                "user_agent": row.user_agent,
+                "ip": row.ip,
+                "created_at": rfc3339(row.created_at),
+                "last_seen_at": rfc3339(row.last_seen_at),
+                "current": row.session_key in current,
+            }
+            for row in rows
+        ]
+    }
+
+
+@router.post("/sessions/revoke-others", auth=SIGNED_IN, summary="Sign all others of this account out")
+def end_other_sessions(request: HttpRequest) -> dict[str, int]:
+    rows, current = _own_sessions(request)
+    revoked = sessions.revoke([row for row in rows if row.session_key not in current])
+    if revoked:
+        words = f"{revoked} other sessions of {_identity(request).actor.name} signed out"
+        events.publish("auth.sessions_revoked", "info", "auth", words, {"revoked": revoked})
+    return {"revoked": revoked}
+
+
+@router.delete("/sessions/{id}", auth=SIGNED_IN, response={204: None}, summary="Sign one of them out")
+def end_session(request: HttpRequest, id: str) -> HttpResponse:
+    wanted = parse_uuid(id)
+    if wanted is None:
+        raise Refusal(400, "invalid session id")
+    rows, current = _own_sessions(request)
+    row = next((row for row in rows if sessions.public_id(row) == wanted), None)
+    if row is None:
+        raise Refusal(404, "session not found")
+    if row.session_key in current:
+        raise Refusal(409, "cannot sign out the current session; use logout instead")
+    sessions.revoke([row])
+    return HttpResponse(status=204)
 
 
 @public.get("/public-config", auth=None, summary="What a sign-in page may know")

@@ -25,7 +25,6 @@ from modelhotel.models import User
 log = logging.getLogger("api")
 Answer = Callable[[HttpRequest], HttpResponseBase]
 _OUR_COOKIES = ("mh_session", "mh_csrf", "messages")
-_BODY_TOO_LARGE = "request body too large"
 
 
 def is_api(path: str) -> bool:
@@ -113,7 +112,7 @@ class Edge:
 
 
 def _text(status: int) -> str:
-    known = {404: "not found", 413: _BODY_TOO_LARGE, 500: "internal error"}
+    known = {404: webapi.NOT_FOUND, 413: webapi.TOO_LARGE, 500: webapi.INTERNAL}
     return known.get(status) or HTTPStatus(status).phrase.lower()
 
 
@@ -149,12 +148,12 @@ class Use:
 
     def process_exception(self, request: HttpRequest, problem: Exception) -> HttpResponse | None:
         if isinstance(problem, RequestDataTooBig):
-            return webapi.error(request, 413, _BODY_TOO_LARGE)
+            return webapi.error(request, 413, webapi.TOO_LARGE)
         if not is_api(request.path) or isinstance(problem, (Http404, PermissionDenied, SuspiciousOperation)):
             return None  # Django has an answer, which the edge puts into our words
         attrs = {"method": request.method, "path": log_path(request.path)}
         log.error("api: unexpected error", exc_info=problem, extra={"attrs": attrs})
-        return webapi.error(request, 500, _text(500))
+        return webapi.error(request, 500, webapi.INTERNAL)
 
     @staticmethod
     def _is_form_outcome(request: HttpRequest, response: HttpResponseBase) -> bool:

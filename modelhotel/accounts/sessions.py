@@ -8,7 +8,8 @@ reads sessions without using them (:func:`signed_in`).
 import hashlib
 import re
 import secrets
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -188,3 +189,27 @@ def signed_in(token: str) -> tuple[User, SessionStore] | None:
     proof = store.get(HASH_SESSION_KEY)
     good = proof and constant_time_compare(proof, user.get_session_auth_hash())
     return (user, store) if good else None
+
+
+def public_id(row: Session) -> uuid.UUID:
+    """What the API calls a session: half of its stored key, so that no column is needed and no token is named."""
+    return uuid.UUID(row.session_key[:32])
+
+
+def of_account(user: User | None) -> list[Session]:
+    """The living sessions of *user*, newest first."""
+    if user is None:
+        return []
+    now = clock.now()
+    found = Session.objects.filter(user=user, expire_date__gt=now, created_at__gt=now - ABSOLUTE_LIFE)
+    return list(found.order_by("-created_at", "session_key"))
+
+
+def revoke(rows: Iterable[Session]) -> int:
+    """End *rows* and their event streams. How many there were."""
+    keys = [row.session_key for row in rows]
+    gone, _ = Session.objects.filter(session_key__in=keys).delete()
+    for key in keys:
+        for listener in ended:
+            listener(key)
+    return gone

@@ -18,6 +18,11 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 ADMIN_NAME = "admin"
 
 
+def admin_account() -> User | None:
+    """The account that the admin token signs in, None before its first use."""
+    return User.objects.filter(username__iexact=ADMIN_NAME).first()
+
+
 def ensure_admin(password: str | None = None, *, actor: Actor = SYSTEM) -> User:
     """The account ``admin`` as an enabled administrator; made when missing.
 

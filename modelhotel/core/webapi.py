@@ -12,6 +12,9 @@ from modelhotel.core.actor import Actor
 from modelhotel.core.faults import Refusal
 
 INVALID_BODY = "invalid request body"
+NOT_FOUND = "not found"
+TOO_LARGE = "request body too large"
+INTERNAL = "internal error"
 
 
 class Body(Schema):

@@ -8,6 +8,7 @@ import pytest
 from modelhotel.accounts import sessions
 from modelhotel.accounts.identity import Credentials, who
 from modelhotel.accounts.sessions import SessionStore
+from modelhotel.core import events
 from modelhotel.models import Session, User
 from tests.shell.cast import *  # noqa: F403
 from tests.shell.cast import TOKEN, Caller, signed_in, text
@@ -213,3 +214,61 @@ def test_expired_rows_are_cleared(caller, session_clock):
 def test_a_tampered_row_signs_nobody_in(caller):
     Session.objects.update(session_data="eyJfYXV0aF91c2VyX2lkIjoiMSJ9:forged:signature")
     assert caller.get(ME).status_code == 401
+
+
+def listed(caller):
+    return caller.get("/api/auth/sessions").json()["sessions"]
+
+
+def test_an_account_sees_its_own_sessions_only(caller, stranger, viewer_user, session_clock):
+    """providers 11.2"""
+    session_clock.advance(60)
+    other = signed_in(viewer_user)
+    rows = listed(caller)
+    assert [row["current"] for row in rows] == [False, True]
+    assert rows[0]["created_at"] == "2026-01-01T12:01:00Z"
+    assert set(rows[0]) == {"id", "user_agent", "ip", "created_at", "last_seen_at", "current"}
+    assert [row["current"] for row in listed(other)] == [True, False]
+    assert len(listed(stranger)) == 1
+    assert cookie(other) not in str(rows)
+
+
+def test_another_session_can_be_ended_but_not_the_current_one(caller, stranger, viewer_user, session_clock):
+    """providers 11.2"""
+    session_clock.advance(60)
+    other = signed_in(viewer_user)
+    theirs, mine = listed(caller)
+    response = caller.delete(f"/api/auth/sessions/{mine['id']}")
+    assert response.status_code == 409
+    assert text(response) == "cannot sign out the current session; use logout instead"
+    for bad in ("x", "not-a-uuid", mine["id"].replace("-", "")):
+        response = caller.delete(f"/api/auth/sessions/{bad}")
+        assert (response.status_code, text(response)) == (400, "invalid session id")
+    response = stranger.delete(f"/api/auth/sessions/{theirs['id']}")
+    assert (response.status_code, text(response)) == (404, "session not found")
+    assert caller.delete(f"/api/auth/sessions/{theirs['id']}").status_code == 204
+    assert other.get(ME).status_code == 401
+    assert caller.get(ME).status_code == 200
+    assert caller.delete(f"/api/auth/sessions/{theirs['id']}").status_code == 404
+
+
+def test_all_other_sessions_of_the_account_can_be_ended(caller, stranger, viewer_user):
+    """providers 11.2"""
+    others = [signed_in(viewer_user) for _ in range(3)]
+    heard, ended = [], []
+    events.subscribe(heard.append)
+    sessions.ended.append(ended.append)
+    response = caller.post("/api/auth/sessions/revoke-others", {"user_id": "someone else"})
+    sessions.ended.remove(ended.append)
+    assert response.json() == {"revoked": 3}
+    assert len(ended) == 3
+    assert [(event.type, event.metadata) for event in heard] == [("auth.sessions_revoked", {"revoked": 3})]
+    assert [one.get(ME).status_code for one in (caller, stranger, *others)] == [200, 200, 401, 401, 401]
+    assert caller.post("/api/auth/sessions/revoke-others").json() == {"revoked": 0}
+
+
+def test_the_admin_token_sees_the_sessions_it_opened(admin):
+    assert listed(admin) == []
+    Caller().post("/api/auth/admin-exchange", {"admin_token": TOKEN})
+    assert [row["current"] for row in listed(admin)] == [False]
+    assert admin.post("/api/auth/sessions/revoke-others").json() == {"revoked": 1}
