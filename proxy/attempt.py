@@ -7,20 +7,13 @@ element filled.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from random import random
 
-from failover import backoff, breaker, verdict
-from failover.breaker.board import Board
+from failover import verdict
 from failover.resolve import Candidate
 from failover.verdict import Judgement, Verdict
 from modelhotel.core import catalogue, durations
-from providers.keyring import KEYRING
-from providers.kinds.base import JSON_TYPE
-from providers.upstream.interface import Client, FaultKind, Request, Response, UpstreamError
-from providers.upstream.select import data_plane
-from proxy import metering, reasons, secrecy, terminal
+from providers.upstream.interface import FaultKind, Response, UpstreamError
+from proxy import metering, outgoing, reasons, secrecy, terminal
 from proxy.answers import JSON
 from proxy.dialects import chat
 from proxy.exchange import Exchange
@@ -28,19 +21,18 @@ from proxy.metering import METER
 from proxy.policy import Policy
 from proxy.reasons import ErrorBody
 from proxy.secrecy import Secrets
-from proxy.stream import probe
+from proxy.stream import firsttoken, probe
 from proxy.stream.chat import ChatStream
-from proxy.stream.probe import Meaning
+from proxy.stream.firsttoken import Found, Outcome
 from proxy.stream.relay import Clocks, End, Relay
 from proxy.stream.sse import Event, Framer
 from proxy.terminal import Failure, Refused
+from proxy.tools import Tools
 from proxy.trail import Element
 from requestlogs.recorder import RECORDER
 
 log = logging.getLogger("proxy")
 
-HEADER_TIMEOUT = 120.0
-"""Seconds to the response headers at least, where no first-token probe shortens it (failover-loop 2)."""
 ANSWER_CAP = 32 * 1024 * 1024
 """Bytes of a non-streaming answer."""
 ERROR_KEPT = 16 * 1024
@@ -54,24 +46,6 @@ SETTLE_SECONDS = 0.25
 SETTLE_BYTES = 4 * 1024
 TRANSIENT = frozenset((500, 502, 503, 504))
 """Statuses the last candidate may repeat (failover-loop 6.2)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What the walk works with; tests hand in their own waits and chance."""
-
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    chance: Callable[[], float] = random
-    client: Callable[[], Client] = data_plane
-    board: Callable[[], Board] = breaker.board
-    known_keys: Callable[[], tuple[str, ...]] = KEYRING.known
-
-
-def _repeatable(problem: UpstreamError) -> bool:
-    """Whether a failed try is repeated against the same provider (failover-loop 6.1): never after a timeout."""
-    if problem.request_written:
-        return problem.kind is FaultKind.RESET
-    return problem.kind not in (FaultKind.DIAL_TIMEOUT, FaultKind.HEADER_TIMEOUT, FaultKind.BODY_TIMEOUT)
 
 
 class Attempt:
@@ -141,12 +115,19 @@ class Attempt:
     async def _run(self) -> Failure | None:
         METER.touch_provider(self._provider.id)
         try:
-            request = self._build()
+            request = outgoing.build(self._exchange, self._candidate)
         except Exception as problem:
             log.exception("proxy: request could not be built", extra={"attrs": self.attrs})
             return self._failed(Failure("internal", f"request could not be built: {type(problem).__name__}"))
         try:
-            response = self._response = await self._send(request)
+            response = self._response = await outgoing.send(
+                self._exchange,
+                request,
+                self._tools,
+                until=self._until,
+                secrets=self._secrets(),
+                attrs={"attempt": self._element.index + 1, **self.attrs},
+            )
         except UpstreamError as problem:
             return self._unreached(problem)
         status = self._element.status = response.status
@@ -158,57 +139,6 @@ class Attempt:
             await self._serve(status, b"")
             return None
         return await (self._stream(response) if self._exchange.stream else self._whole(response))
-
-    # -- out
-
-    def _build(self) -> Request:
-        provider, exchange = self._provider, self._exchange
-        body = chat.build_body(
-            exchange.body,
-            exchange.raw,
-            model_id=self._model.model_id,
-            kind=provider.kind,
-            stream=exchange.stream,
-        )
-        headers = [JSON_TYPE, *provider.kind.auth_headers(self._candidate.key)]
-        return Request("POST", provider.kind.chat_url(provider.base_url), headers, body)
-
-    def _header_timeout(self) -> float:
-        request_timeout = self._opts[catalogue.REQUEST_TIMEOUT]
-        ttft = self._opts[catalogue.TTFT_TIMEOUT]
-        return max(ttft if self._exchange.stream and ttft > 0 else HEADER_TIMEOUT, request_timeout)
-
-    async def _send(self, request: Request) -> Response:
-        """With the transport retries. Raises UpstreamError."""
-        client, header_timeout = self._tools.client(), self._header_timeout()
-        again = 0
-        while True:
-            try:
-                response = await client.send(request, deadline=self._until, header_timeout=header_timeout)
-            except UpstreamError as problem:
-                self._draft.dial_ms += problem.dial_ms
-                again += 1
-                if again > backoff.TRANSPORT_RETRIES or not _repeatable(problem):
-                    raise
-                await self._wait_to_retry(problem, again)
-            else:
-                self._draft.dial_ms += response.dial_ms
-                return response
-
-    async def _wait_to_retry(self, problem: UpstreamError, again: int) -> None:
-        wait = backoff.TRANSPORT_RETRY.wait(again, self._tools.chance)
-        if self._loop.time() + wait >= self._until:
-            raise problem
-        attrs = {
-            "attempt": self._element.index + 1,
-            "try": again,
-            "backoff": durations.short(wait),
-            "request_written": problem.request_written,
-            **self.attrs,
-            "error": self._secrets().exception(problem),
-        }
-        log.warning("proxy: transient upstream error, retrying same provider", extra={"attrs": attrs})
-        await self._tools.sleep(wait)
 
     # -- verdicts
 
@@ -418,11 +348,11 @@ class Attempt:
         ended = False
         if ttft > 0:
             self._probing = True
-            found = await self._probe(response, framer, held, self._loop.time() + ttft)
+            found = await self._probe(response, framer, ttft)
             if isinstance(found, Failure):
                 return found
             self._probing = False
-            ended = not found
+            held, ended = found.held, found.outcome is Outcome.EMPTY_ANSWER
         self._draft.status_code = 200
         RECORDER.streaming(self._draft)
         await exchange.start_stream()
@@ -433,35 +363,28 @@ class Attempt:
         self._response, self._settling = None, response
         return None
 
-    async def _probe(self, response: Response, framer: Framer, held: list[Event], window: float) -> bool | Failure:
-        """Read until output came: True; or until the body ended as a complete empty answer: False; or it failed.
-
-        Everything read is in *held*.
-        """
-        frames = 0
-        response.deadline(min(window, self._until))
-        while True:
-            try:
-                data = await response.chunk()
-            except UpstreamError as problem:
-                return self._probe_broke(problem)
-            events = framer.feed(data) if data else framer.finish()
-            held += events
-            for event in events:
-                meaning = Meaning.NOTHING if event.data is None else probe.classify(event.data)
-                if meaning is Meaning.OUTPUT:
-                    self._first_token()
-                    return True
-                if meaning is Meaning.ERROR and event.data is not None:
-                    return self._first_event_error(event.data)
-                if meaning is Meaning.END:
-                    log.warning("proxy: TTFT probe saw [DONE] before any first token", extra={"attrs": self.attrs})
-                    return self._ended_empty(held, frames)
-                frames += event.data is not None and event.data.strip() != b""
-            if framer.fault is not None:
+    async def _probe(self, response: Response, framer: Framer, window: float) -> Found | Failure:
+        """What the stream begins with, or why there is nothing to commit to; *window* in seconds."""
+        response.deadline(min(self._loop.time() + window, self._until))
+        try:
+            found = await firsttoken.look(response, framer)
+        except UpstreamError as problem:
+            kind = "provider_timeout" if problem.kind is FaultKind.BODY_TIMEOUT else "provider_error"
+            return self._probe_failed(kind, self._secrets().exception(problem))
+        if found.done:
+            log.warning("proxy: TTFT probe saw [DONE] before any first token", extra={"attrs": self.attrs})
+        match found.outcome:
+            case Outcome.OUTPUT:
+                self._first_token()
+            case Outcome.ERROR:
+                return self._first_event_error(found.payload)
+            case Outcome.NOTHING:
+                return self._probe_failed("provider_error", reason=reasons.EMPTY_STREAM)
+            case Outcome.STOPPED:
+                return self._probe_failed("provider_error", reason=reasons.STOPPED)
+            case Outcome.FAULT:
                 return self._probe_failed("provider_error", "a frame or blank lines over the gateway's limit")
-            if not data:
-                return self._ended_empty(held, frames)
+        return found
 
     def _first_token(self) -> None:
         self._draft.ttft_ms = self._draft.elapsed_ms()
@@ -470,21 +393,7 @@ class Attempt:
             attrs = {**self.attrs, "ttft_ms": round(self._draft.ttft_ms, 1)}
             log.info("proxy: TTFT probe found first token", extra={"attrs": attrs})
 
-    def _ended_empty(self, held: list[Event], frames: int) -> bool | Failure:
-        """The stream ended before any output: an empty answer when it is complete, else a failed probe."""
-        trial = ChatStream(Secrets(""))
-        trial.take_all(held)
-        if trial.complete:
-            return False
-        return self._probe_failed("provider_error", "", reason=reasons.STOPPED if frames else reasons.EMPTY_STREAM)
-
-    def _probe_broke(self, problem: UpstreamError) -> Failure:
-        text = self._secrets().exception(problem)
-        if problem.kind is FaultKind.BODY_TIMEOUT:
-            return self._probe_failed("provider_timeout", text)
-        return self._probe_failed("provider_error", text)
-
-    def _probe_failed(self, kind: str, text: str, *, reason: str = "") -> Failure:
+    def _probe_failed(self, kind: str, text: str = "", *, reason: str = "") -> Failure:
         """*reason*: the provider ended its stream itself, and this is what the client is told. An empty stream counts
         as a 502 by the status list; everything else moves on whatever the list says.
         """

@@ -8,9 +8,10 @@ from failover import backoff
 from failover.resolve import Candidate, Resolution
 from modelhotel.core import catalogue, durations
 from proxy import policy, terminal
-from proxy.attempt import TRANSIENT, Attempt, Tools
+from proxy.attempt import TRANSIENT, Attempt
 from proxy.exchange import Exchange
 from proxy.terminal import Failure
+from proxy.tools import Tools
 from proxy.trail import Trail
 from requestlogs.recorder import RECORDER
 

@@ -26,9 +26,10 @@ from providers.cache import Catalogue, ModelRow, ProviderRow, SealedKey
 from providers.keyring import KEYRING
 from providers.kinds import registry
 from providers.upstream import select
-from proxy import attempt, exchange, keys, walk
+from proxy import exchange, keys, walk
 from proxy.keys import KeyRow, KeyTable
 from proxy.metering import METER
+from proxy.tools import Tools
 from requestlogs.draft import Draft
 from requestlogs.recorder import RECORDER
 from tests.proxy.asgi import Answer, Client, client
@@ -54,7 +55,7 @@ class Stage:
         self.strip_reasoning = False
         monkeypatch.setattr(breaker, "_board", self.board)
         monkeypatch.setattr(exchange, "WATCH_AFTER", 0.0)
-        monkeypatch.setattr(walk, "TOOLS", attempt.Tools(sleep=self._sleep, chance=lambda: CHANCE))
+        monkeypatch.setattr(walk, "TOOLS", Tools(sleep=self._sleep, chance=lambda: CHANCE))
         KEYRING.reset()
 
     def _name_of(self, provider_id: str) -> str:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from providers.upstream import select
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
 from proxy import attempt, walk
+from proxy.tools import Tools
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import (
     FakeProvider,
@@ -34,7 +36,7 @@ class Failing:
     def __init__(self, *faults: UpstreamError) -> None:
         self.faults = list(faults)
         self.sends = 0
-        self.real = attempt.data_plane()
+        self.real = select.data_plane()
 
     async def send(self, request: Request, *, deadline: float, header_timeout: float) -> Response:
         self.sends += 1
@@ -48,7 +50,7 @@ class Failing:
 
 def through(monkeypatch: pytest.MonkeyPatch, client: Failing) -> None:
     tools = walk.TOOLS
-    monkeypatch.setattr(walk, "TOOLS", attempt.Tools(tools.sleep, tools.chance, lambda: client))
+    monkeypatch.setattr(walk, "TOOLS", Tools(tools.sleep, tools.chance, lambda: client))
 
 
 async def test_a_refused_connection_is_tried_three_times_and_charged_once(ab: Stage, provider_a: FakeProvider):

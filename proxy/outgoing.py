@@ -1,0 +1,84 @@
+"""The request to a candidate, and its tries on the wire (failover-loop 5.1 steps 4 and 5, 6.1)."""
+
+import asyncio
+import logging
+
+from failover import backoff
+from failover.resolve import Candidate
+from modelhotel.core import catalogue, durations
+from providers.kinds.base import JSON_TYPE
+from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
+from proxy.dialects import chat
+from proxy.exchange import Exchange
+from proxy.secrecy import Secrets
+from proxy.tools import Tools
+
+log = logging.getLogger("proxy")
+
+HEADER_TIMEOUT = 120.0
+"""Seconds to the response headers at least, where no first-token probe shortens it (failover-loop 2)."""
+
+_TIMEOUTS = frozenset((FaultKind.DIAL_TIMEOUT, FaultKind.HEADER_TIMEOUT, FaultKind.BODY_TIMEOUT))
+
+
+def build(exchange: Exchange, candidate: Candidate) -> Request:
+    """The chat request for *candidate*: from scratch, nothing of the client's headers."""
+    provider = candidate.provider
+    body = chat.build_body(
+        exchange.body,
+        exchange.raw,
+        model_id=candidate.model.model_id,
+        kind=provider.kind,
+        stream=exchange.stream,
+    )
+    headers = [JSON_TYPE, *provider.kind.auth_headers(candidate.key)]
+    return Request("POST", provider.kind.chat_url(provider.base_url), headers, body)
+
+
+def header_timeout(exchange: Exchange) -> float:
+    """Seconds from the request being written to the response headers."""
+    request_timeout = exchange.opts[catalogue.REQUEST_TIMEOUT]
+    ttft = exchange.opts[catalogue.TTFT_TIMEOUT]
+    return max(ttft if exchange.stream and ttft > 0 else HEADER_TIMEOUT, request_timeout)
+
+
+def repeatable(problem: UpstreamError) -> bool:
+    """Whether a failed try is repeated against the same provider: never after a timeout."""
+    if problem.request_written:
+        return problem.kind is FaultKind.RESET
+    return problem.kind not in _TIMEOUTS
+
+
+async def send(
+    exchange: Exchange, request: Request, tools: Tools, *, until: float, secrets: Secrets, attrs: dict[str, object]
+) -> Response:
+    """The response headers of the first try that brings some; at most two tries more (6.1). Raises UpstreamError.
+
+    *until* is the loop time at which the attempt's time is over; *attrs* name attempt and provider in log lines.
+    """
+    client, patience = tools.client(), header_timeout(exchange)
+    again = 0
+    while True:
+        try:
+            response = await client.send(request, deadline=until, header_timeout=patience)
+        except UpstreamError as problem:
+            exchange.draft.dial_ms += problem.dial_ms
+            again += 1
+            wait = backoff.TRANSPORT_RETRY.wait(again, tools.chance)
+            out_of_time = asyncio.get_running_loop().time() + wait >= until
+            if again > backoff.TRANSPORT_RETRIES or not repeatable(problem) or out_of_time:
+                raise
+            told = {
+                "attempt": attrs["attempt"],
+                "try": again,
+                "backoff": durations.short(wait),
+                "request_written": problem.request_written,
+                "provider": attrs["provider"],
+                "provider_id": attrs["provider_id"],
+                "error": secrets.exception(problem),
+            }
+            log.warning("proxy: transient upstream error, retrying same provider", extra={"attrs": told})
+            await tools.sleep(wait)
+        else:
+            exchange.draft.dial_ms += response.dial_ms
+            return response

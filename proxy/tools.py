@@ -1,0 +1,23 @@
+"""What the walk works with; tests hand in their own waits, chance and circuits."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import random
+
+from failover import breaker
+from failover.breaker.board import Board
+from providers.keyring import KEYRING
+from providers.upstream.interface import Client
+from providers.upstream.select import data_plane
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """*sleep* takes seconds, *chance* yields [0, 1), *known_keys* every provider key in memory."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    chance: Callable[[], float] = random
+    client: Callable[[], Client] = data_plane
+    board: Callable[[], Board] = breaker.board
+    known_keys: Callable[[], tuple[str, ...]] = KEYRING.known
