@@ -57,6 +57,7 @@ class Edge:
         origin = headers.origin_of(given)
         if request.method == "OPTIONS" and origin is not None:
             response: HttpResponseBase = HttpResponse(status=204)
+            del response["Content-Type"]
         elif is_api(request.path):
             response = self._api(request)
         else:
