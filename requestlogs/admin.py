@@ -122,13 +122,13 @@ class RequestAdmin(VerbAdmin[RequestLog]):
     show_full_result_count = False
     paginator = InfinitePaginator
     actions = None
-    fieldsets: tuple[tuple[str | None, dict[str, Any]], ...] = (
+    fieldsets = (
         (None, {"fields": ("time", "asked", "provider", "outcome", "kind", "error", "trail")}),
         ("Times", {"fields": ("duration", "latency", "headers", "ttft", "overhead", "parts", "hits")}),
         ("Tokens", {"fields": ("prompt", "cached", "uncached", "completion", "reasoning", "speed", "cost")}),
         ("Origin", {"fields": ("hash", "row", "endpoint", "streamed", "key", "key_id", "owner", "address", "at_node")}),
     )
-    readonly_fields = [name for _, options in fieldsets for name in options["fields"]]
+    readonly_fields = [str(name) for _, options in fieldsets for name in options["fields"]]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         RECORDER.flush()

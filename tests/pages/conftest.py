@@ -1,0 +1,122 @@
+"""One product, one browser and two fake providers for each module; pages that complain fail their test."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.upstream.server import FakeProvider, answer
+from tests.wire.product import Product
+
+CHROMIUM = "/usr/bin/chromium"
+VIEWER = """
+from django.contrib.auth.models import Permission
+from modelhotel.models import User
+user = User.objects.create_user("vera", password="only-looking-1", is_staff=True)
+user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+"""
+
+
+@dataclass
+class Hotel:
+    """The running product and who stands behind it. *states* are the cookies of the signed-in people."""
+
+    product: Product
+    browser: Browser
+    a: FakeProvider
+    b: FakeProvider
+    key: str = ""
+    states: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.product.url
+
+    def add_provider(self, name: str, fake: FakeProvider) -> str:
+        body = {"name": name, "base_url": fake.url, "provider_type": "openai", "api_key": f"sk-{name}"}
+        made = self.product.api("POST", "/api/providers", json=body)
+        assert made.status_code == 201, made.text
+        found = self.product.api("POST", f"/api/providers/{made.json()['id']}/discover")
+        assert found.status_code == 200, found.text
+        return str(made.json()["id"])
+
+    def chat(self, model: str, key: str = "") -> Any:
+        """An answer of /v1 to one small question."""
+        return self.product.http.post(
+            f"{self.url}/v1/chat/completions",
+            headers={"Authorization": f"Bearer {key or self.key}"},
+            json={"model": model, "messages": [{"role": "user", "content": "hi"}]},
+        )
+
+    def sign_in(self, page: Page, name: str, password: str) -> None:
+        page.fill("#id_username", name)
+        page.fill("#id_password", password)
+        page.click("#login-form button[type=submit]")
+        page.wait_for_url(lambda url: "/login/" not in url)
+
+
+@pytest.fixture(scope="module")
+def hotel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hotel]:
+    models = ("glm-4.6", "flaky")
+    with (
+        FakeProvider(models) as a,
+        FakeProvider(models) as b,
+        Product(tmp_path_factory.mktemp("house"), {"ADMIN_PASSWORD": "correct-horse-7"}) as product,
+        sync_playwright() as playwright,
+    ):
+        a.script(answer("from A"))
+        b.script(answer("from B"))
+        args = ["--no-sandbox", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
+        found = Hotel(product, browser, a, b)
+        found.add_provider("Alpha", a)
+        found.add_provider("Beta", b)
+        made = product.api("POST", "/api/virtual-keys", json={"name": "app"})
+        found.key = made.json()["key"]
+        made_viewer = product.manage("shell", "-c", VIEWER)
+        assert made_viewer.returncode == 0, made_viewer.stderr
+        yield found
+        browser.close()
+
+
+class Watched:
+    """A page and everything it complained about."""
+
+    def __init__(self, page: Page) -> None:
+        self.complaints: list[str] = []
+        page.set_default_timeout(8000)
+        page.on("console", lambda said: said.type == "error" and self.complaints.append(said.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on(
+            "response",
+            lambda got: got.status >= 400 and self.complaints.append(f"{got.status} {got.url}"),
+        )
+
+
+def _page(hotel: Hotel, name: str, password: str) -> Iterator[Page]:
+    if name not in hotel.states:
+        context = hotel.browser.new_context()
+        page = context.new_page()
+        page.goto(f"{hotel.url}/login/")
+        hotel.sign_in(page, name, password)
+        hotel.states[name] = context.storage_state()
+        context.close()
+    context = hotel.browser.new_context(storage_state=hotel.states[name], viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    watched = Watched(page)
+    yield page
+    context.close()
+    assert watched.complaints == []
+
+
+@pytest.fixture
+def page(hotel: Hotel) -> Iterator[Page]:
+    """A page of the administrator. Console errors, script errors and failed loads fail the test."""
+    yield from _page(hotel, "admin", "correct-horse-7")
+
+
+@pytest.fixture
+def viewer_page(hotel: Hotel) -> Iterator[Page]:
+    yield from _page(hotel, "vera", "only-looking-1")
