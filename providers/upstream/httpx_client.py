@@ -14,13 +14,41 @@ from typing import Any
 import httpcore
 import httpx
 
-from providers.upstream.dial import dial_fault, tls_context
+from providers.upstream.dial import SystemResolver, dial_fault, tls_context
 from providers.upstream.interface import IDLE_SECONDS, IDLE_TOTAL, FaultKind, Request, Resolver, UpstreamError
 from providers.upstream.proxies import Proxies, Proxy
 from providers.upstream.target import Target, encode_headers, first, parse
 
-_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_TOTAL, keepalive_expiry=IDLE_SECONDS)
-_INTERRUPTED = ("Server disconnected", "peer closed connection", "incomplete")
+# How httpcore and h11 word an end of the connection where more was due; they have no type of its own for it.
+_INTERRUPTED = ("Server disconnected", "peer closed connection", "peer unexpectedly closed connection")
+
+
+class _Stream(httpcore.AsyncNetworkStream):
+    """A connection that is closed when its handshake is cancelled; httpcore closes it on errors only."""
+
+    def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
+        self._inner = inner
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return await self._inner.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            return await self._inner.start_tls(ssl_context, server_hostname, timeout)
+        except asyncio.CancelledError:
+            await self._inner.aclose()
+            raise
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
@@ -41,7 +69,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         failed: Exception | None = None
         for _, address in await self._resolver.resolve(host, port):
             try:
-                return await self._inner.connect_tcp(str(address[0]), address[1], timeout, local_address)
+                return _Stream(await self._inner.connect_tcp(str(address[0]), address[1], timeout, local_address))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as problem:
                 failed = failed or problem
         assert failed is not None
@@ -54,9 +82,11 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 class GuardedTransport(httpx.AsyncHTTPTransport):
     """httpx's transport over a pool with the guarded backend, which its own constructor does not take."""
 
-    def __init__(self, resolver: Resolver, context: ssl.SSLContext) -> None:
+    def __init__(self, resolver: Resolver, context: ssl.SSLContext, proxy: Proxy | None) -> None:
+        way = httpcore.Proxy(f"http://{proxy.host}:{proxy.port}", headers=proxy.headers) if proxy else None
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context,
+            proxy=way,
             max_connections=None,
             max_keepalive_connections=IDLE_TOTAL,
             keepalive_expiry=IDLE_SECONDS,
@@ -169,7 +199,9 @@ class HttpxResponse:
             ) from None
         except httpx.HTTPError as problem:
             self.close()
-            raise _fault(problem, self._name, self._trace) from None
+            broken = _fault(problem, self._name, self._trace)
+            broken.dial_ms = 0.0
+            raise broken from None
         except BaseException:
             self.close()
             raise
@@ -214,22 +246,17 @@ class HttpxClient:
         self._resolver = resolver
         self._proxies = proxies or Proxies()
         self._tls = tls
-        self._transports: dict[Proxy | None, httpx.AsyncHTTPTransport] = {}
+        self._transports: dict[Proxy | None, GuardedTransport] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def _transport(self, target: Target) -> httpx.AsyncHTTPTransport:
+    def _transport(self, target: Target) -> GuardedTransport:
         proxy = self._proxies.of(*target.origin)
         transport = self._transports.get(proxy)
         if transport is None:
-            transport = self._transports[proxy] = self._build(proxy)
+            # An operator's own proxy is not a provider: its address is not guarded.
+            resolver = self._resolver if proxy is None else SystemResolver()
+            transport = self._transports[proxy] = GuardedTransport(resolver, self._tls or tls_context(), proxy)
         return transport
-
-    def _build(self, proxy: Proxy | None) -> httpx.AsyncHTTPTransport:
-        context = self._tls or tls_context()
-        if proxy is not None:
-            way = httpx.Proxy(f"http://{proxy.host}:{proxy.port}", headers=proxy.headers)
-            return httpx.AsyncHTTPTransport(verify=context, trust_env=False, proxy=way, limits=_LIMITS)
-        return GuardedTransport(self._resolver, context)
 
     async def send(self, request: Request, *, deadline: float, header_timeout: float) -> HttpxResponse:
         target = parse(request.url)

@@ -38,7 +38,7 @@ class UpstreamError(Exception):
     """*kind* says what broke, *request_written* whether a byte of the request may have reached the wire.
 
     ``str()`` is for logs: host and port at most, never headers, query or body. *partial* is what ``Response.read``
-    had gathered when it failed.
+    had gathered when it failed; *dial_ms* is set on errors of ``send`` (a response has its own).
     """
 
     def __init__(self, kind: FaultKind, text: str, *, request_written: bool = False, dial_ms: float = 0.0) -> None:

@@ -12,6 +12,7 @@ from providers.upstream.target import Target, encode_headers, first, parse
 from providers.upstream.wire import NEVER, WRITE_HIGH, Connection
 
 TARGETS = 4096  # URLs remembered in parsed form
+CLOSE_TURNS = 1000  # turns of the loop that closing may take; a handful is usual
 HANDSHAKE_SECONDS = 600.0  # the deadline of the exchange ends a handshake long before
 
 
@@ -192,6 +193,7 @@ class NativeClient:
                 ssl_handshake_timeout=HANDSHAKE_SECONDS if direct_tls else None,
             )
         except BaseException as problem:
+            self._forget(connection)
             sock.close()
             if not isinstance(problem, OSError):
                 raise
@@ -229,11 +231,17 @@ class NativeClient:
                 raise UpstreamError(FaultKind.REFUSED, f"{where}: broke off the CONNECT") from problem
             raise
         except BaseException as problem:
-            connection.drop()
+            self._forget(connection)
             if not isinstance(problem, OSError):
                 raise
             kind, text = dial_fault(problem, lane.name, handshake=True)
             raise UpstreamError(kind, text) from problem
+
+    def _forget(self, connection: Connection) -> None:
+        """Drop what was cancelled while it was being made: such a transport may never tell that it is lost."""
+        if connection in self._pool.live:
+            connection.drop()
+            self._pool.lost(connection)
 
     def _context(self) -> ssl.SSLContext:
         return self._tls or tls_context()
@@ -245,5 +253,7 @@ class NativeClient:
                 connection.fail(FaultKind.RESET, "client closed")
             else:
                 connection.drop()
-        while self._pool.live:  # until the loop has told every transport
+        for _ in range(CLOSE_TURNS):  # until the loop has told every transport
+            if not self._pool.live:
+                return
             await asyncio.sleep(0)

@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.head_done:  # later ones are trailers
-            self.headers.append((name.lower(), value))
+            self.headers.append((name.lower(), value.rstrip()))  # the parser leaves trailing blanks
 
     def on_headers_complete(self) -> None:
         if self.head_done:

@@ -38,11 +38,21 @@ class Recorded:
         return json.loads(self.body)
 
     @property
-    def model(self) -> str:
+    def members(self) -> dict[str, Any]:
+        """The body when it is a JSON object, else nothing."""
         try:
-            return str(self.json.get("model", ""))
-        except (ValueError, AttributeError):
-            return ""
+            found = self.json
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def model(self) -> str:
+        return str(self.members.get("model", ""))
+
+    @property
+    def streaming(self) -> bool:
+        return self.members.get("stream") is True
 
 
 class Wire:
@@ -145,7 +155,7 @@ def answer(text: str | None = "Hello", *, usage: Any = None, headers: Mapping[st
     """A good non-streaming answer; a request with ``stream: true`` gets *text* as a stream of one chunk."""
 
     async def behave(wire: Wire) -> None:
-        if wire.request.body and wire.request.json.get("stream") is True:
+        if wire.request.streaming:
             pieces = [text] if text else []
             await stream(pieces, usage=AUTO if usage is None else usage, headers=headers)(wire)
             return
@@ -175,7 +185,7 @@ def empty_choices() -> Behaviour:
     """A 200 (or a whole stream) in which no choice ever comes."""
 
     async def behave(wire: Wire) -> None:
-        if wire.request.json.get("stream") is True:
+        if wire.request.streaming:
             await _events(wire, [sse({**_CHUNK, "model": wire.request.model, "choices": []}), DONE], 0.0)
         else:
             await reply(200, {**completion("x", model=wire.request.model), "choices": []})(wire)
@@ -244,7 +254,7 @@ async def _events(
 
 
 def _wants_usage(request: Recorded) -> bool:
-    options = request.json.get("stream_options") or {}
+    options = request.members.get("stream_options") or {}
     return bool(options.get("include_usage"))
 
 

@@ -226,6 +226,8 @@ class _Connection(asyncio.Protocol):
                     self.owner._done(request)
                 if wire.close_after or self.transport.is_closing():
                     return
+        except Exception as problem:
+            self.owner.problems.append(problem)
         finally:
             self.transport.close()
 
@@ -253,6 +255,7 @@ class FakeProvider:
         self._server: asyncio.Server | None = None
         self.accepted = 0  # connections ever accepted
         self.disconnects = 0  # exchanges the client left before they were over
+        self.problems: list[Exception] = []  # what went wrong inside the fake itself; fails the test
 
     # ------------------------------------------------------------ life
 
@@ -272,6 +275,7 @@ class FakeProvider:
         self._thread.join(WAIT)
         self._loop.close()
         self._reserve.close()
+        assert not self.problems, self.problems
 
     def _bound(self, port: int) -> socket.socket:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
