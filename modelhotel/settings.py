@@ -9,18 +9,18 @@ import environ
 from modelhotel import master
 from modelhotel.core import logformat
 from modelhotel.core.environment import BadEnvironment, process_environ, read
+from modelhotel.ops import demo_environment
 from modelhotel.site import look
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+#: The management command that runs, empty under daphne and other servers.
+COMMAND = sys.argv[1] if Path(sys.argv[0]).name == "manage.py" and len(sys.argv) > 1 else ""
 try:
-    MH = read(process_environ())
+    MH = read(demo_environment.of(process_environ()) if COMMAND == "demo" else process_environ())
     # The start sequence sets it again where it makes the master key.
     SECRET_KEY = master.secret_key(master.known(MH))
 except BadEnvironment as problem:
     sys.exit(f"model hotel can not start: {problem}")
-
-#: The management command that runs, empty under daphne and other servers.
-COMMAND = sys.argv[1] if Path(sys.argv[0]).name == "manage.py" and len(sys.argv) > 1 else ""
 
 DEBUG = False
 ALLOWED_HOSTS = ["*"]  # health checks come by address; no link is ever made from the Host header
@@ -113,7 +113,7 @@ else:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 # Lines of a server go to stdout; a command's stdout is its answer.
-SERVER = COMMAND in ("", "serve", "runserver")
+SERVER = COMMAND in ("", "serve", "demo", "runserver")
 LOGGING = logformat.config(
     MH.log_format,
     debug=MH.debug_log,
