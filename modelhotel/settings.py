@@ -112,14 +112,8 @@ if MH.redis_url:
 else:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
-# Lines of a server go to stdout; a command's stdout is its answer.
 SERVER = COMMAND in ("", "serve", "demo", "runserver")
-LOGGING = logformat.config(
-    MH.log_format,
-    debug=MH.debug_log,
-    scopes=MH.debug_log_scopes,
-    stream="ext://sys.stdout" if SERVER else "ext://sys.stderr",
-)
+LOGGING = logformat.config(MH.log_format, debug=MH.debug_log, scopes=MH.debug_log_scopes, server=SERVER)
 
 # Sent over TLS only (providers.md 11.4).
 SECURE_HSTS_SECONDS = 63_072_000

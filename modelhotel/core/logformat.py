@@ -8,6 +8,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -84,9 +85,20 @@ def _attributes(record: logging.LogRecord, formatter: logging.Formatter) -> dict
     return attrs
 
 
+@lru_cache(maxsize=4)
+def _second(moment: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
+
+
 def _moment(record: logging.LogRecord) -> str:
     """RFC 3339, UTC, milliseconds."""
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+    return f"{_second(int(record.created))}.{int(record.msecs):03d}Z"
+
+
+def _message(text: str) -> str:
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return text
+    return "".join(map(_escape, text))
 
 
 class TextFormatter(logging.Formatter):
@@ -94,8 +106,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         head = (
-            f"time={_moment(record)} level={LEVELS.get(record.levelno, 'INFO')}"
-            f' msg="{"".join(map(_escape, record.getMessage()))}"'
+            f'time={_moment(record)} level={LEVELS.get(record.levelno, "INFO")} msg="{_message(record.getMessage())}"'
         )
         return " ".join([head, *(f"{key}={quoted(value)}" for key, value in _attributes(record, self).items())])
 
@@ -127,8 +138,9 @@ class ScopeFilter(logging.Filter):
         return record.levelno >= logging.INFO or self.everything or scope(record) in self.scopes
 
 
-def config(form: str, *, debug: bool, scopes: frozenset[str], stream: str) -> Mapping[str, Any]:
-    """For ``logging.config.dictConfig``. *form*: ``text`` or ``json``; *stream*: such as ``ext://sys.stdout``."""
+def config(form: str, *, debug: bool, scopes: frozenset[str], server: bool) -> Mapping[str, Any]:
+    """For ``logging.config.dictConfig``. *form*: ``text`` or ``json``. Lines of a *server* go to stdout by a thread of
+    their own; a command's stdout is its answer, so its lines go to stderr."""
     quiet = {name: {"level": "WARNING"} for name in QUIET}
     silent = {name: {"level": "ERROR"} for name in SILENT}
     return {
@@ -137,7 +149,11 @@ def config(form: str, *, debug: bool, scopes: frozenset[str], stream: str) -> Ma
         "formatters": {"line": {"()": JsonFormatter if form == "json" else TextFormatter}},
         "filters": {"scopes": {"()": ScopeFilter, "everything": debug, "scopes": scopes}},
         "handlers": {
-            "out": {"class": "logging.StreamHandler", "stream": stream, "formatter": "line", "filters": ["scopes"]}
+            "out": {
+                "class": "modelhotel.core.logqueue.QueueHandler" if server else "logging.StreamHandler",
+                "formatter": "line",
+                "filters": ["scopes"],
+            }
         },
         "root": {"level": "DEBUG" if debug or scopes else "INFO", "handlers": ["out"]},
         # Django's own handlers (console in debug mode, mail to administrators) would print a second time.

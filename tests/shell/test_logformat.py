@@ -132,12 +132,13 @@ def _printed(capsys: pytest.CaptureFixture[str], debug: bool, scopes: frozenset[
     before, level = root.handlers[:], root.level
     quiet = {name: logging.getLogger(name).level for name in (*logformat.QUIET, *logformat.SILENT, "django")}
     try:
-        logging.config.dictConfig(dict(logformat.config("text", debug=debug, scopes=scopes, stream="ext://sys.stdout")))
+        logging.config.dictConfig(dict(logformat.config("text", debug=debug, scopes=scopes, server=True)))
         logging.getLogger("a").debug("Resolve: one")
         logging.getLogger("b").debug("circuit-breaker: two")
         logging.getLogger("c").debug("walk: three")
         logging.getLogger("c").info("walk: four")
         logging.getLogger("httpx").info("HTTP Request: GET https://x/?key=secret")
+        root.handlers[-1].flush()
         return capsys.readouterr().out
     finally:
         root.handlers[:] = before

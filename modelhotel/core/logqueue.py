@@ -1,0 +1,83 @@
+"""Printing log lines away from the event loop: a blocked or slow stdout must not hold up a request.
+
+The handler only puts the record into a queue; one thread formats what has gathered and writes it in one go. What comes
+while :data:`LIMIT` records wait is dropped, and the number is printed once there is room again.
+"""
+
+import logging
+import sys
+import threading
+from collections import deque
+from typing import TextIO
+
+LIMIT = 20_000
+#: Seconds that lines are gathered before they are written.
+GATHER = 0.05
+
+
+class QueueHandler(logging.Handler):
+    """Writes to *stream* (default: stdout). ``flush`` writes everything at once, in the caller's thread."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__()
+        self._stream = stream
+        self._queue: deque[logging.LogRecord] = deque()
+        self._dropped = 0
+        self._wake = threading.Event()
+        self._pause = threading.Event()  # never set: only waited on
+        self._writing = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        # Without the handler's own lock: appending to a deque is atomic.
+        if not self.filter(record):
+            return False
+        queue = self._queue
+        if len(queue) >= LIMIT:
+            self._dropped += 1
+            return True
+        queue.append(record)
+        if len(queue) == 1:
+            self._wake.set()
+            if self._thread is None:
+                self._start()
+        return True
+
+    def _start(self) -> None:
+        with self._writing:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            self.flush()
+            self._pause.wait(GATHER)
+
+    def flush(self) -> None:
+        stream = self._stream or sys.stdout
+        with self._writing:
+            lines = []
+            while self._queue:
+                record = self._queue.popleft()
+                try:
+                    lines.append(self.format(record))
+                except Exception:
+                    self.handleError(record)
+            if self._dropped:
+                dropped, self._dropped = self._dropped, 0
+                note = logging.LogRecord("log", logging.WARNING, "", 0, "log: lines dropped", None, None)
+                note.attrs = {"count": dropped}
+                lines.append(self.format(note))
+            if lines:
+                try:
+                    stream.write("\n".join(lines) + "\n")
+                    stream.flush()
+                except (OSError, ValueError):
+                    pass  # nobody reads any more; there is nowhere left to say so
+
+    def close(self) -> None:
+        self.flush()
+        super().close()
