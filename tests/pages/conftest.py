@@ -75,8 +75,6 @@ def hotel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hotel]:
         found.add_provider("Beta", b)
         made = product.api("POST", "/api/virtual-keys", json={"name": "app"})
         found.key = made.json()["key"]
-        made_viewer = product.manage("shell", "-c", VIEWER)
-        assert made_viewer.returncode == 0, made_viewer.stderr
         yield found
         browser.close()
 
@@ -119,4 +117,8 @@ def page(hotel: Hotel) -> Iterator[Page]:
 
 @pytest.fixture
 def viewer_page(hotel: Hotel) -> Iterator[Page]:
+    """A page of somebody who may only look."""
+    if "vera" not in hotel.states:
+        made = hotel.product.manage("shell", "-c", VIEWER)
+        assert made.returncode == 0, made.stderr
     yield from _page(hotel, "vera", "only-looking-1")

@@ -9,7 +9,8 @@ from tests.pages.conftest import Watched
 from tests.upstream.server import FakeProvider, answer, status
 from tests.wire.product import eventually
 
-pytestmark = pytest.mark.browser
+# Without the fixtures, whose parts have deadlines of their own: the first test of a worker starts product and browser.
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
 
 LISTS = ("/providers/provider/", "/providers/model/", "/failover/failovergroup/", "/proxy/virtualkey/")
 REQUESTS = "/requestlogs/requestlog/"
