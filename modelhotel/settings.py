@@ -127,6 +127,8 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MH.cookie_secure != "never"
 # W003: looks for Django's CSRF middleware by name; ours is a subclass of it.
 SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W003"]
 
+PASSWORD_HASHERS = ["modelhotel.accounts.hashers.Argon2"]
+
 # Sign-in (operations.md 10.2).
 SESSION_ENGINE = "modelhotel.accounts.sessions"
 SESSION_COOKIE_NAME = "mh_session"
