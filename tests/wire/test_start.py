@@ -15,6 +15,10 @@ from modelhotel.ops.startup import SEVERAL
 from tests.wire.product import Product, ProductFailed, free_port, fresh_postgres, manage
 
 
+#: Two or three starts each, on a machine that may be doing something else.
+pytestmark = pytest.mark.timeout(90)
+
+
 def refusal(data_dir: Path, env: dict[str, str], *args: str) -> str:
     """The one line of a start that must fail; its exit code is not 0."""
     with Product(data_dir, env, args=args, wait=False) as product:
