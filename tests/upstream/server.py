@@ -307,11 +307,13 @@ class FakeProvider:
 
     async def _stop(self) -> None:
         await self._refuse()
+        await asyncio.sleep(0.005)  # a connection may just be about to be made
+        await self._drop()
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.005)  # closed transports tell in the next turns
 
     # ------------------------------------------------------------ what the test scripts
 
