@@ -23,6 +23,7 @@ class Jobs:
 
     def __init__(self, jobs: Sequence[Job], holder: str) -> None:
         self._jobs = jobs
+        self._stopped = False
         self._warned = float("-inf")
         self._scheduler = BackgroundScheduler(
             executors={"default": ThreadPoolExecutor(4)},
@@ -37,7 +38,7 @@ class Jobs:
 
     def _look(self) -> None:
         try:
-            self.leader.turn(self._jobs)
+            self.leader.turn(job for job in self._jobs if not self._stopped)
         except Exception as problem:
             if time.monotonic() - self._warned >= WARN_EVERY:
                 self._warned = time.monotonic()
@@ -49,9 +50,8 @@ class Jobs:
         self._scheduler.add_job(lambda: _released(self._look))
 
     def stop(self) -> None:
-        """No new run begins; runs under way go on until :meth:`join`."""
-        if self._scheduler.running:
-            self._scheduler.pause()
+        """No new run is claimed; runs claimed already go on until :meth:`join`, so the clockwork is not paused."""
+        self._stopped = True
 
     def join(self, seconds: float) -> bool:
         """Wait for runs under way; False when they took longer (their leases run out by themselves)."""

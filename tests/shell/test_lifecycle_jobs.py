@@ -139,3 +139,22 @@ def test_the_clockwork_runs_a_due_job_at_once_and_waits_for_it_at_the_end():
     release.set()
     assert eventually(lambda: not jobs.leader.busy)
     assert jobs.join(1.0)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_claimed_while_the_stop_begins_is_not_waited_for_in_vain(monkeypatch: pytest.MonkeyPatch):
+    """A paused clockwork would never start what was claimed, and the stop would last its whole budget."""
+    ran = threading.Event()
+    jobs = Jobs([Job("job:test", 300.0, ran.set), Job("job:late", 300.0, lambda: None)], "me")
+    claim = leases.claim
+
+    def slow_claim(*args: object) -> bool:
+        found = claim(*args)  # type: ignore[arg-type]
+        jobs.stop()
+        return found
+
+    monkeypatch.setattr(leases, "claim", slow_claim)
+    jobs.start()
+    assert ran.wait(5)
+    assert jobs.join(5.0)
+    assert not Lease.objects.filter(name="job:late").exists()
