@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -51,7 +51,13 @@ def _status(rows: Rows, text: str) -> Rows:
     if len(text) == 3 and text[1:].lower() == "xx" and text[0] in "2345":
         low = int(text[0]) * 100
         return rows.filter(status_code__gte=low, status_code__lt=low + 100)
-    return rows.filter(status_code=int(text)) if text.isdigit() and len(text) <= 4 else rows
+    code = _code(text)
+    return rows if code is None else rows.filter(status_code=code)
+
+
+def _code(text: str) -> int | None:
+    """A status code; None for what can be none (and would not fit its column)."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 4 else None
 
 
 def _attempt(rows: Rows, provider_id: uuid.UUID | None, status: int | None) -> Rows:
@@ -75,9 +81,10 @@ def _attempt(rows: Rows, provider_id: uuid.UUID | None, status: int | None) -> R
 def _moment(text: str | None) -> datetime | None:
     try:
         value = parse_datetime(text.replace(" ", "+")) if text else None
-    except ValueError:
+        # Near the ends of the calendar an offset leads out of it.
+        return value.astimezone(UTC) if value is not None and value.tzinfo is not None else None
+    except (ValueError, OverflowError):
         return None
-    return value if value is not None and value.tzinfo is not None else None
 
 
 def filtered(rows: Rows, query: Mapping[str, str], actor: Actor) -> Rows:
@@ -98,9 +105,8 @@ def filtered(rows: Rows, query: Mapping[str, str], actor: Actor) -> Rows:
         rows = rows.filter(created_at__gte=start)
     if end := _moment(query.get("to")):
         rows = rows.filter(created_at__lt=end)
-    status_text = query.get("attempt_status", "")
-    attempt_status = int(status_text) if status_text.isdigit() and int(status_text) > 0 else None
-    return _attempt(rows, parse_uuid(query.get("attempt_provider_id")), attempt_status)
+    attempt_provider = parse_uuid(query.get("attempt_provider_id"))
+    return _attempt(rows, attempt_provider, _code(query.get("attempt_status", "")))
 
 
 def _provider_name() -> Subquery:
