@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from django.contrib import messages
 from django.contrib.admin import ModelAdmin as DjangoModelAdmin
+from django.contrib.admin import ShowFacets
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import NON_FIELD_ERRORS, ImproperlyConfigured, PermissionDenied
@@ -160,6 +161,7 @@ class VerbAdmin(ModelAdmin, _NoTransaction, Generic[M]):  # type: ignore[misc]
     form = VerbForm
     list_per_page = 50
     list_fullwidth = True
+    show_facets = ShowFacets.NEVER  # a count for each choice of each filter, over the whole table
     change_form_template = "modelhotel/change_form.html"
     change_list_template = "modelhotel/change_list.html"
     delete_confirmation_template = "modelhotel/delete.html"

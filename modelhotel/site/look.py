@@ -16,7 +16,7 @@ def _item(title: str, icon: str, view: str, permission: str) -> dict[str, Any]:
     return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{view}"), "permission": _may(permission)}
 
 
-#: Orange; 500 and 600 are darker than usual, because white text on them needs a contrast of 4.5.
+#: Orange; from 500 on a step darker than usual: white text on 600 needs a contrast of 4.5.
 _ORANGE = {
     "50": "oklch(98% .016 73.684)",
     "100": "oklch(95.4% .038 75.164)",
