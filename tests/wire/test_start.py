@@ -14,7 +14,6 @@ from modelhotel.ops.nodes import REFUSED
 from modelhotel.ops.startup import SEVERAL
 from tests.wire.product import Product, ProductFailed, free_port, fresh_postgres, manage
 
-
 #: Two or three starts each, on a machine that may be doing something else.
 pytestmark = pytest.mark.timeout(90)
 
