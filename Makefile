@@ -15,9 +15,9 @@ demo: $(RUN)
 	@exec $(BIN)/python manage.py demo
 
 test: $(DEV)
-	$(PYTEST) tests --ignore=tests/bench -n 2
+	$(PYTEST) tests --ignore=tests/bench -n 2 --dist loadfile
 	@if $(BIN)/python -m tests.services postgres; then set -x; \
-	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m database -n 2; \
+	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m database -n 2 --dist loadfile; \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 	$(PYTEST) tests/bench
 
