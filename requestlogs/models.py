@@ -51,6 +51,7 @@ class RequestLog(models.Model):
 
     class Meta:
         db_table = "request_logs"
+        verbose_name = "request"
         ordering = ("-created_at", "-id")
         indexes = [
             models.Index(fields=["-created_at", "-id"], name="logs_time"),

@@ -58,6 +58,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'db_table': 'request_logs',
+                'verbose_name': 'request',
                 'ordering': ('-created_at', '-id'),
                 'indexes': [models.Index(fields=['-created_at', '-id'], name='logs_time'), models.Index(fields=['provider_id', '-created_at'], name='logs_provider_time'), models.Index(fields=['virtual_key_id', '-created_at'], name='logs_key_time'), models.Index(condition=models.Q(('state__in', ['pending', 'streaming'])), fields=['state'], name='logs_state')],
             },
