@@ -116,8 +116,12 @@ def close_pool() -> None:
 
 
 def apart(alias: str) -> BaseDatabaseWrapper:
-    """A connection outside of the pool, for a watcher that must know whether the server itself answers."""
+    """A connection outside of the pool, for a watcher that must know whether the server itself answers.
+
+    Any thread may use it, one at a time.
+    """
     own = connection.copy(alias)
+    own.inc_thread_sharing()
     own.settings_dict["OPTIONS"].pop("pool", None)
     if own.vendor == "postgresql":
         own.settings_dict["OPTIONS"]["connect_timeout"] = 1

@@ -31,6 +31,9 @@ class Pinger:
             self._connection.close()
             raise
 
+    def close(self) -> None:
+        self._connection.close()
+
 
 class Health:
     """*ping* is blocking and raises when the database does not answer."""
@@ -59,29 +62,31 @@ class Health:
     async def _ask(self) -> bool:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[bool] = loop.create_future()
+        verdicts: list[bool] = []
 
-        def settle(verdict: bool) -> None:
+        def settle() -> None:
+            # The timer finds a verdict that came in time while the loop itself was late.
             if not answered.done():
-                answered.set_result(verdict)
+                answered.set_result(bool(verdicts and verdicts[0]))
 
         def ask() -> None:
             try:
                 if self._ping is None:
                     self._ping = Pinger()
                 self._ping()
-                verdict = True
+                verdicts.append(True)
             except Exception as problem:
                 log.debug("health: ping failed", extra={"attrs": {"reason": type(problem).__name__}})
-                verdict = False
+                verdicts.append(False)
             finally:
                 self._busy.release()
             if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, verdict)
+                loop.call_soon_threadsafe(settle)
 
         # A ping that hangs keeps its thread; no second one is started beside it.
         if self._busy.acquire(blocking=False):
             threading.Thread(target=ask, name="health", daemon=True).start()
-            timer = loop.call_later(PING_SECONDS, settle, False)
+            timer = loop.call_later(PING_SECONDS, settle)
             verdict = await answered
             timer.cancel()
         else:

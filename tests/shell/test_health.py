@@ -108,3 +108,28 @@ def test_the_pinger_asks_the_real_database_on_a_connection_of_its_own():
     pinger = health.Pinger()
     pinger()
     pinger._connection.close()
+
+
+async def test_a_verdict_that_the_loop_has_not_been_told_yet_counts(subject: Health, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(health, "PING_SECONDS", 0.05)
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_soon_threadsafe", lambda *args: None)
+    assert await subject.readiness() == "OK"
+
+
+@pytest.mark.django_db
+def test_every_ping_comes_from_a_thread_of_its_own():
+    pinger = health.Pinger()
+    problems: list[Exception] = []
+
+    def ping() -> None:
+        try:
+            pinger()
+        except Exception as problem:
+            problems.append(problem)
+
+    for _ in range(3):
+        thread = threading.Thread(target=ping)
+        thread.start()
+        thread.join(10)
+    pinger.close()
+    assert problems == []
