@@ -4,6 +4,7 @@ No middleware, no ORM, no thread hop per request: what a request needs is in mem
 """
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -52,6 +53,12 @@ _CLOSE: Header = (b"connection", b"close")
 _INTERNAL = answers.error(500, "internal error", answers.INTERNAL_ERROR)
 
 
+@functools.cache
+def _environment() -> Environment:
+    """What the process was started with; reading it through Django's settings costs more than a key lookup."""
+    return environment.current()
+
+
 class _Call:
     """What every request has, before anyone knows what it wants."""
 
@@ -72,7 +79,7 @@ class _Call:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.arrival = time.monotonic()
         self.scope, self.receive, self.send = scope, receive, send
-        self.env: Environment = environment.current()
+        self.env: Environment = _environment()
         self.opts: Options = options.current()
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.answered = False

@@ -5,7 +5,6 @@ last one counts, for routing and for the provider alike.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -38,8 +37,7 @@ class ClientGone(Exception):
     """The client left while it was sending."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """What routing reads of a body."""
 
     members: Members

@@ -34,6 +34,8 @@ STREAM_FACTOR = 10
 OVERALL_FACTOR = 2
 #: Answers faster than this never pay for the disconnect watch. Seconds.
 WATCH_AFTER = 0.05
+#: Slow answers are looked for at most this often. Seconds.
+WATCH_STEP = 0.01
 
 _STREAM_HEADERS: tuple[Header, ...] = (
     (b"content-type", b"text/event-stream"),
@@ -62,7 +64,7 @@ class Exchange:
         "_ended",
         "_streaming",
         "_task",
-        "_timer",
+        "_watch",
         "_watched",
         "attempt_seconds",
         "body",
@@ -125,7 +127,7 @@ class Exchange:
         self._about = opts[catalogue.ANSWER_HEADERS]
         self._ended = False
         self._streaming = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._watch: _Watch | None = None
         self._task: asyncio.Task[None] | None = None
         self._watched: asyncio.Task[Any] | None = None
 
@@ -210,21 +212,23 @@ class Exchange:
         started only when the answer takes longer than :data:`WATCH_AFTER`. Whoever catches the CancelledError and
         finds *gone* true goes on after ``asyncio.current_task().uncancel()``. Idempotent.
         """
-        if self._timer is None and not self._ended:
+        if self._watch is None and not self._ended:
             self._watched = asyncio.current_task()
-            self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER, self._start_watching)
+            self._watch = _watch_of_this_loop()
+            self._watch.add(self)
 
     def unwatch(self) -> None:
         """Stop learning. Idempotent."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._watch is not None:
+            self._watch.waiting.pop(self, None)
+            self._watch = None
         if self._task is not None:
             self._task.cancel()
             self._task = None
         self._watched = None
 
-    def _start_watching(self) -> None:
+    def start_watching(self) -> None:
+        """The answer takes its time: wait for the client's end from here on."""
         if not self._ended:
             self._task = asyncio.get_running_loop().create_task(self._wait_for_disconnect())
 
@@ -239,3 +243,39 @@ class Exchange:
             self.on_gone()
         else:
             self._watched.cancel()
+
+
+class _Watch:
+    """The exchanges of one event loop that are not slow yet, oldest first: one timer for all of them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.waiting: dict[Exchange, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, exchange: Exchange) -> None:
+        self.waiting[exchange] = time.monotonic()
+        if self._timer is None:
+            self._timer = self.loop.call_later(WATCH_AFTER, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = time.monotonic()
+        due = [exchange for exchange, since in self.waiting.items() if now - since >= WATCH_AFTER]
+        for exchange in due:
+            del self.waiting[exchange]
+            exchange.start_watching()
+        if self.waiting:
+            oldest = next(iter(self.waiting.values()))
+            self._timer = self.loop.call_later(max(oldest + WATCH_AFTER - now, WATCH_STEP), self._look)
+
+
+_watch: _Watch | None = None
+
+
+def _watch_of_this_loop() -> _Watch:
+    global _watch
+    loop = asyncio.get_running_loop()
+    if _watch is None or _watch.loop is not loop:
+        _watch = _Watch(loop)
+    return _watch

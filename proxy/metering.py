@@ -7,7 +7,8 @@ provider, whatever the number of requests; what can not be written waits for the
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable
 
 from modelhotel.core import events
 from providers.cache import ModelRow
@@ -36,13 +37,16 @@ class _Spent:
 
 
 class Meter:
-    """One per process. ``add`` and ``touch`` are for the hot path, from any thread."""
+    """One per process. ``add``, ``touch`` and ``touch_provider`` are for the hot path, from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Appending needs no lock; the writer takes from the other end and adds up.
+        self._uses: deque[tuple[KeyRow, int]] = deque()
+        self._asked: deque[str] = deque()
         self._keys: dict[str, _Spent] = {}
         self._providers: dict[str, float] = {}
         self._failing: set[str] = set()
+        self._writing = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._stopping = False
@@ -52,24 +56,15 @@ class Meter:
     def add(self, key: KeyRow, tokens: int) -> None:
         """*tokens* go to the key's running total, together with "used now"; 0 or less writes nothing."""
         if tokens > 0:
-            self._note(key, tokens)
+            self._uses.append((key, tokens))
 
     def touch(self, key: KeyRow) -> None:
-        """The key was used now."""
-        self._note(key, 0)
-
-    def _note(self, key: KeyRow, tokens: int) -> None:
-        with self._lock:
-            spent = self._keys.get(key.id)
-            if spent is None:
-                spent = self._keys[key.id] = _Spent(key.name)
-            spent.tokens += tokens
-            spent.used_at = time.time()
+        """The key was used now (give or take :data:`INTERVAL`)."""
+        self._uses.append((key, 0))
 
     def touch_provider(self, provider_id: str) -> None:
         """A request is being sent to the provider now."""
-        with self._lock:
-            self._providers[provider_id] = time.time()
+        self._asked.append(provider_id)
 
     # -- the writer
 
@@ -96,33 +91,37 @@ class Meter:
 
     def flush(self) -> bool:
         """Write now, in this thread. False when the database refused; nothing is lost then."""
-        with self._lock:
-            keys, self._keys = self._keys, {}
-            providers, self._providers = self._providers, {}
-        if not keys and not providers:
+        with self._writing:
+            self._collect()
+            if not self._keys and not self._providers:
+                return True
+            try:
+                write_counters({k: (spent.tokens, spent.used_at) for k, spent in self._keys.items()}, self._providers)
+            except Exception as problem:
+                self._report(problem)
+                return False
+            self._keys, self._providers = {}, {}
+            self._failing.clear()
             return True
-        try:
-            write_counters({key_id: (spent.tokens, spent.used_at) for key_id, spent in keys.items()}, providers)
-        except Exception as problem:
-            self._put_back(keys, providers)
-            self._report(keys, problem)
-            return False
-        self._failing.clear()
-        return True
 
-    def _put_back(self, keys: Mapping[str, _Spent], providers: Mapping[str, float]) -> None:
-        with self._lock:
-            for key_id, spent in keys.items():
-                newer = self._keys.setdefault(key_id, spent)
-                if newer is not spent:
-                    newer.tokens += spent.tokens
-            for provider_id, at in providers.items():
-                self._providers.setdefault(provider_id, at)
+    def _collect(self) -> None:
+        """Add up what the hot path noted; what could not be written before is still there."""
+        now = time.time()
+        uses, asked = self._uses, self._asked
+        while uses:
+            key, tokens = uses.popleft()
+            spent = self._keys.get(key.id)
+            if spent is None:
+                spent = self._keys[key.id] = _Spent(key.name)
+            spent.tokens += tokens
+            spent.used_at = now
+        while asked:
+            self._providers[asked.popleft()] = now
 
-    def _report(self, keys: Mapping[str, _Spent], problem: Exception) -> None:
+    def _report(self, problem: Exception) -> None:
         """One event per key and outage; a stamp that failed is only logged."""
         log.warning("tokens: counters not written", extra={"attrs": {"problem": type(problem).__name__}})
-        for key_id, spent in keys.items():
+        for key_id, spent in self._keys.items():
             if spent.tokens and key_id not in self._failing:
                 self._failing.add(key_id)
                 events.publish(
@@ -135,9 +134,10 @@ class Meter:
 
     def reset(self) -> None:
         """Forget everything (tests)."""
-        with self._lock:
+        with self._writing:
+            self._collect()
             self._keys, self._providers = {}, {}
-        self._failing.clear()
+            self._failing.clear()
 
 
 METER = Meter()

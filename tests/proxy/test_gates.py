@@ -338,10 +338,13 @@ def test_a_use_is_stamped_whatever_happens_to_the_request(key):
 
 
 @pytest.fixture
-def small_limit(settings):
+def small_limit(monkeypatch):
     import dataclasses
 
-    settings.MH = dataclasses.replace(environment.current(), max_request_size=1024)
+    from proxy import app
+
+    small = dataclasses.replace(environment.current(), max_request_size=1024)
+    monkeypatch.setattr(app, "_environment", lambda: small)
 
 
 def padded(size):
