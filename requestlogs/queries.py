@@ -89,6 +89,7 @@ def _moment(text: str | None) -> datetime | None:
 
 def filtered(rows: Rows, query: Mapping[str, str], actor: Actor) -> Rows:
     """*query* as ``GET /api/logs`` takes it."""
+    query = {name: value for name, value in query.items() if "\0" not in value}  # no row holds one; PostgreSQL refuses
     if model := query.get("model_id"):
         rows = rows.filter(Q(model_id__icontains=model) | Q(resolved_model_id__icontains=model))
     for name in ("provider_id", "virtual_key_id", "owner_user_id"):

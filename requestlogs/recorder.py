@@ -19,7 +19,7 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
 from modelhotel.core import events
-from requestlogs import columns
+from requestlogs import columns, spill
 from requestlogs.draft import PARTS, Draft
 from requestlogs.spill import Spill
 
@@ -149,7 +149,9 @@ class Recorder:
     def run(self, node: str, data_dir: Path) -> None:
         """Start the writer thread."""
         self.node = node
-        self.spill = Spill(data_dir / "requestlog.spill")
+        self.spill = Spill(spill.path_in(data_dir))
+        if taken := self.spill.adopt():
+            log.info("requestlog: rows of a stopped process taken over", extra={"attrs": {"count": taken}})
         self._stopping = False
         self._thread = threading.Thread(target=self._loop, name="requestlog", daemon=True)
         self._thread.start()
@@ -175,6 +177,8 @@ class Recorder:
         if not self._turn() and self.spill is not None:
             self._lose(self.spill.append(self._rows))
             self._rows.clear()
+        if self.spill is not None:
+            self.spill.close()
         connection.close()
 
     def _turn(self) -> bool:

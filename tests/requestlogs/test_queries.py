@@ -40,7 +40,10 @@ def found(query, actor=ADMIN):
         ({}, [4, 3, 2, 1]),
         ({"model_id": "GLM"}, [2, 1]),
         ({"model_id": "100%"}, [3]),
+        ({"model_id": "%"}, [3]),
         ({"model_id": "_"}, [4]),
+        ({"model_id": "a\0b"}, [4, 3, 2, 1]),
+        ({"client_ip": "\0"}, [4, 3, 2, 1]),
         ({"provider_id": str(A)}, [2, 1]),
         ({"provider_id": "nonsense"}, [4, 3, 2, 1]),
         ({"status_code": "2xx"}, [1]),
@@ -66,6 +69,7 @@ def found(query, actor=ADMIN):
     ],
 )
 def test_each_filter_finds_its_rows(query, expected):
+    """operations 23, operations 24, operations 25."""
     row(1, model_id="hotel/glm", provider_id=A, status_code=200, client_ip="10.0.0.1")
     trail = [{"provider_id": str(A), "status": 503}, {"provider_id": str(B), "status": 200}]
     row(2, model_id="x", resolved_model_id="glm-4", provider_id=A, status_code=429, attempts=trail)

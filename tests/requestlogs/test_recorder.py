@@ -165,6 +165,7 @@ def test_only_when_the_spill_file_is_full_rows_are_lost_and_counted(recorder, tm
     for _ in range(20):
         finished(recorder)
     recorder.flush()
+    recorder.spill.close()
     assert 0 < recorder.lost < 20
 
 
@@ -174,11 +175,27 @@ def test_a_spill_file_cut_by_a_crash_gives_its_whole_lines(tmp_path):
     with spill.path.open("ab") as file:
         file.write(b'["c", ')
     assert spill.read() == [("a", 1), ("b", 2)]
+    spill.close()
+
+
+def test_the_spill_file_of_a_dead_process_is_taken_over_and_that_of_a_living_one_is_not(tmp_path):
+    dead, living, own = (Spill(tmp_path / f"requestlog-{n}.spill") for n in (1, 2, 3))
+    dead.append([("a", 1)])
+    living.append([("b", 2)])
+    dead.close()  # as its end would
+    assert own.adopt() == 1
+    assert own.read() == [("a", 1)]
+    assert not dead.path.exists()
+    assert living.read() == [("b", 2)]
+    own.clear()
+    living.clear()
 
 
 def test_a_spill_file_that_can_not_be_written_counts_what_it_lost(tmp_path):
     assert Spill(Path("/proc/nowhere/spill")).append([("a",)]) == 1
-    assert Spill(tmp_path / "spill").append([("a",)]) == 0
+    good = Spill(tmp_path / "spill")
+    assert good.append([("a",)]) == 0
+    good.close()
 
 
 def test_the_writer_thread_writes_by_itself_and_stops_with_everything_written(recorder, tmp_path):
