@@ -14,6 +14,8 @@ from modelhotel.models import Setting
 from providers import ports
 from providers.models import Model, Provider
 
+NO_ID = "6f1c2a34-0b1d-4c59-9d6e-5a7f0c3b2e19"
+
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 BASE = "/api/failover-groups"
@@ -186,7 +188,7 @@ def test_a_group_reset_clears_exactly_its_pairs(world, api, status):
 @pytest.mark.parametrize(
     ("word", "code", "text"),
     [
-        (str(uuid.uuid4()), 404, b"failover group not found"),
+        (NO_ID, 404, b"failover group not found"),
         ("glm53", 400, b"invalid failover group ID"),
         ("sync", 400, b"invalid failover group ID"),
     ],
