@@ -79,6 +79,7 @@ def test_each_filter_finds_its_rows(query, expected):
 
 
 def test_a_user_sees_only_rows_that_count_for_them():
+    """operations 30"""
     me = uuid.uuid4()
     row(1, owner_user_id=me)
     row(2, owner_user_id=uuid.uuid4())
@@ -90,6 +91,7 @@ def test_a_user_sees_only_rows_that_count_for_them():
 @pytest.mark.parametrize("direction", ["asc", "desc"])
 @pytest.mark.parametrize("sort_by", ["provider", "ttft", "tps", "tokens", "key", "ip", "response_header_ms"])
 def test_rows_without_a_value_come_last_in_either_direction(sort_by, direction):
+    """operations 26"""
     provider = Provider.objects.create(id=A, name="Alpha", base_url="https://a", provider_type="custom")
     key = uuid.uuid4()
     ports.configure(lambda: [key])
@@ -117,6 +119,7 @@ def test_an_unknown_order_is_time():
 
 
 def test_an_entry_names_its_provider_or_says_that_it_is_gone():
+    """operations 12, operations 13"""
     Provider.objects.create(id=A, name="Alpha", base_url="https://a", provider_type="custom")
     rows = [row(1, provider_id=A), row(2, provider_id=B, virtual_key_id=uuid.uuid4()), row(3)]
     entries = queries.entries(rows)
@@ -147,5 +150,6 @@ def test_cursor_pages_lose_and_repeat_no_row_of_equal_time():
 
 @pytest.mark.parametrize("cursor", ["x", "ff", "5b5d", "[]", "%00"])
 def test_a_broken_cursor_is_named(cursor):
+    """operations 28"""
     with pytest.raises(queries.BadCursor):
         queries.cursor_page(queries.visible_to(ADMIN), cursor, "after", 3)
