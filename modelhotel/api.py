@@ -10,6 +10,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, URLResolver, path, re_path
+from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.openapi.docs import DocsBase
@@ -114,6 +115,7 @@ def _failed(request: HttpRequest, problem: Exception) -> HttpResponse:
     return webapi.error(request, 500, webapi.INTERNAL)
 
 
+@csrf_exempt
 def _unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
     return webapi.error(request, 404, webapi.NOT_FOUND)
 
@@ -141,5 +143,5 @@ for _prefix, _router in (
     api.add_router(_prefix, _router)
 _patterns, _app_name, _namespace = api.urls
 #: For ``urls.py``: every endpoint under ``/api/``, and the one line for what is none.
-urls = (_with_optional_slash(_patterns), _app_name, _namespace)
+urls = ([path("", _unknown), *_with_optional_slash(_patterns)], _app_name, _namespace)
 unknown = re_path(r"^api(?:/(?P<rest>.*))?$", _unknown)

@@ -138,6 +138,7 @@ def test_an_unknown_path_answers_404_as_text_to_everyone(path, admin, nobody):
     for caller in (admin, nobody):
         response = caller.get(path)
         assert (told(response), response["Content-Type"]) == ((404, "not found"), "text/plain; charset=utf-8")
+        assert told(caller.post(path, {})) == (404, "not found")
     assert admin.get(path, headers={"accept": "application/json"}).json() == {"error": "not found"}
 
 
