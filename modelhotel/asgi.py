@@ -15,9 +15,9 @@ django = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
 
-from modelhotel.core.headers import security_headers  # noqa: E402
+from modelhotel.core.headers import cors_headers, origin_of, security_headers  # noqa: E402
 from modelhotel.ops import services, static  # noqa: E402
-from modelhotel.ops.asgi_types import App  # noqa: E402
+from modelhotel.ops.asgi_types import App, Scope  # noqa: E402
 from modelhotel.ops.eventstream import EventStream  # noqa: E402
 from modelhotel.ops.front import BodyLimit, EventStreams, Front, Lifespan  # noqa: E402
 from modelhotel.ops.health import Health  # noqa: E402
@@ -30,8 +30,12 @@ def _headers() -> tuple[tuple[bytes, bytes], ...]:
     return security_headers(settings.MH)
 
 
+def _headers_to(scope: Scope) -> tuple[tuple[bytes, bytes], ...]:
+    return (*_headers(), *cors_headers(settings.MH, origin_of(scope["headers"])))
+
+
 def _behind_static(app: App) -> App:
-    return static.serve(BodyLimit(app, settings.MH.max_request_size, _headers), _headers)
+    return static.serve(BodyLimit(app, settings.MH.max_request_size, _headers_to), _headers)
 
 
 health = Health()
@@ -42,7 +46,7 @@ application = Front(
     control=_behind_static(cast(App, django)),
     health=health,
     lifespan=Lifespan(lifecycle.start, lifecycle.stop, select.aclose_all),
-    headers=_headers,
+    headers=_headers_to,
 )
 
 if "daphne.server" in sys.modules:

@@ -15,10 +15,16 @@ from modelhotel.ops.asgi_types import App, Message, Receive, Scope, Send
 from modelhotel.ops.health import DRAINING, OK, Health
 
 Header = tuple[bytes, bytes]
+#: The headers that every answer to a request carries.
+Headers = Callable[[Scope], Sequence[Header]]
 TOO_LARGE = b"request body too large"
 #: How long the rest of a refused body is read and thrown away, so that the sender gets to read the answer.
 _LINGER = 2.0
 log = logging.getLogger("front")
+
+
+def _none(scope: Scope) -> Sequence[Header]:
+    return ()
 
 
 class _TooLarge(Exception):
@@ -27,6 +33,14 @@ class _TooLarge(Exception):
 
 async def plain(send: Send, status: int, text: bytes, headers: Sequence[Header] = ()) -> None:
     await whole(send, status, text, b"text/plain; charset=utf-8", headers)
+
+
+def worded(scope: Scope, text: bytes) -> tuple[bytes, bytes]:
+    """Body and content type of a refusal: the one line, or JSON where the caller of /api accepts it."""
+    accepts = b",".join(value for name, value in scope["headers"] if name == b"accept")
+    if scope["path"].startswith("/api/") and b"application/json" in accepts:
+        return msgspec.json.encode({"error": text.decode()}), b"application/json"
+    return text, b"text/plain; charset=utf-8"
 
 
 async def whole(send: Send, status: int, body: bytes, kind: bytes, headers: Sequence[Header] = ()) -> None:
@@ -81,7 +95,7 @@ class EventStreams:
 class BodyLimit:
     """Answers 413 for a body of more than *limit* bytes, announced or not, before it is read whole."""
 
-    def __init__(self, app: App, limit: int, headers: Callable[[], Sequence[Header]] = tuple) -> None:
+    def __init__(self, app: App, limit: int, headers: Headers = _none) -> None:
         self._app = app
         self._limit = limit
         self._headers = headers
@@ -103,11 +117,11 @@ class BodyLimit:
             return message
 
         if self._announced(scope) > self._limit:
-            return await self._refuse(receive, send, more)
+            return await self._refuse(scope, receive, send, more)
         try:
             await self._app(scope, counted, send)
         except _TooLarge:
-            await self._refuse(receive, send, more)
+            await self._refuse(scope, receive, send, more)
 
     @staticmethod
     def _announced(scope: Scope) -> int:
@@ -116,15 +130,16 @@ class BodyLimit:
                 return int(value)
         return 0
 
-    async def _refuse(self, receive: Receive, send: Send, more: bool) -> None:
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send, more: bool) -> None:
+        body, kind = worded(scope, TOO_LARGE)
         headers = [
-            (b"content-type", b"text/plain; charset=utf-8"),
-            (b"content-length", str(len(TOO_LARGE)).encode()),
+            (b"content-type", kind),
+            (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
-            *self._headers(),
+            *self._headers(scope),
         ]
         await send({"type": "http.response.start", "status": 413, "headers": headers})
-        await send({"type": "http.response.body", "body": TOO_LARGE, "more_body": True})
+        await send({"type": "http.response.body", "body": body, "more_body": True})
         try:
             async with asyncio.timeout(_LINGER):
                 while more:
@@ -145,7 +160,7 @@ class Front:
         control: App,
         health: Health,
         lifespan: "Lifespan",
-        headers: Callable[[], Sequence[Header]] = tuple,
+        headers: Headers = _none,
     ) -> None:
         self._data = data
         self.events = events
@@ -170,7 +185,7 @@ class Front:
 
     async def _counted(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
         if self.refusing:
-            return await self._refuse(scope["path"], send)
+            return await self._refuse(scope, send)
         task = asyncio.current_task()
         assert task is not None
         self.running.add(task)
@@ -181,25 +196,26 @@ class Front:
 
     async def _other(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         if path in ("/health", "/healthz"):
-            return await self._answer_health(path, scope["method"], send)
-        if path == "/api/events":
+            return await self._answer_health(scope, send)
+        if path in ("/api/events", "/api/events/"):
             if self.refusing:
-                return await self._refuse(path, send)
+                return await self._refuse(scope, send)
             return await self.events(scope, receive, send)
         await self._counted(self._control, scope, receive, send)
 
-    async def _answer_health(self, path: str, method: str, send: Send) -> None:
-        if method not in ("GET", "HEAD"):
-            return await plain(send, 405, b"method not allowed", [(b"allow", b"GET, HEAD"), *self._headers()])
+    async def _answer_health(self, scope: Scope, send: Send) -> None:
+        path = scope["path"]
+        if scope["method"] not in ("GET", "HEAD"):
+            return await plain(send, 405, b"method not allowed", [(b"allow", b"GET, HEAD"), *self._headers(scope)])
         verdict = OK if path == "/healthz" else await self.health.readiness()
         log.debug("front: health asked", extra={"attrs": {"path": path, "answer": verdict}})
-        extra = [(b"cache-control", b"no-store"), *self._headers()]
+        extra = [(b"cache-control", b"no-store"), *self._headers(scope)]
         await plain(send, 200 if verdict == OK else 503, verdict.encode(), extra)
 
-    async def _refuse(self, path: str, send: Send) -> None:
-        extra = [(b"connection", b"close"), (b"retry-after", b"1"), *self._headers()]
-        if not path.startswith("/v1"):
-            return await plain(send, 503, DRAINING.encode(), extra)
+    async def _refuse(self, scope: Scope, send: Send) -> None:
+        extra = [(b"connection", b"close"), (b"retry-after", b"1"), *self._headers(scope)]
+        if not scope["path"].startswith("/v1"):
+            return await whole(send, 503, *worded(scope, DRAINING.encode()), extra)
         error = {"message": DRAINING, "type": "server_error", "param": None, "code": None}
         await whole(send, 503, msgspec.json.encode({"error": error}), b"application/json", extra)
 

@@ -79,7 +79,7 @@ def front(data: Any = None, control: Any = None) -> Front:
         control=control or says(b"control"),
         health=health,
         lifespan=Lifespan(lambda: None, lambda: None),
-        headers=lambda: ((b"x-safe", b"1"),),
+        headers=lambda scope: ((b"x-safe", b"1"),),
     )
 
 
@@ -97,6 +97,7 @@ async def ask(app: Any, call: Call) -> Call:
         ("/v1x", b"control"),
         ("/", b"control"),
         ("/api/eventsx", b"control"),
+        ("/api/events//", b"control"),
         ("/healthx", b"control"),
         ("/health", b"OK"),
         ("/healthz", b"OK"),
@@ -122,6 +123,9 @@ async def test_a_draining_process_refuses_new_requests_and_says_so_in_the_shape_
     for path in ("/api/providers", "/api/events", "/"):
         call = await ask(app, Call(path))
         assert (call.status, call.text, call.header(b"connection")) == (503, b"DRAINING", b"close")
+        assert call.header(b"content-type") == b"text/plain; charset=utf-8"
+    as_json = await ask(app, Call("/api/providers", headers=[(b"accept", b"text/html, application/json")]))
+    assert (as_json.status, as_json.text) == (503, b'{"error":"DRAINING"}')
     assert (await ask(app, Call("/health"))).text == b"DRAINING"
     assert (await ask(app, Call("/healthz"))).status == 200
 
@@ -150,7 +154,7 @@ async def test_requests_in_flight_are_counted_until_they_end_however_they_end():
 async def test_event_streams_end_properly_when_the_process_stops():
     """operations 51."""
     app = front()
-    calls = [Call("/api/events") for _ in range(50)]
+    calls = [Call("/api/events" + "/" * (number % 2)) for number in range(50)]
     tasks = [asyncio.create_task(ask(app, call)) for call in calls]
     while len(app.events) < 50:
         await asyncio.sleep(0)
@@ -218,6 +222,20 @@ async def test_an_announced_body_that_is_too_large_never_reaches_the_application
 
     call = await ask(BodyLimit(never, 10), Call("/api/x", "POST", [(b"content-length", b"99")], [b"x" * 99]))
     assert call.status == 413
+
+
+async def test_a_refusal_of_the_front_has_the_headers_and_the_shape_that_the_caller_is_used_to():
+    def echo(scope: Scope) -> Sequence[tuple[bytes, bytes]]:
+        return [(b"access-control-allow-origin", dict(scope["headers"])[b"origin"])]
+
+    sent = [(b"origin", b"https://app.example"), (b"accept", b"application/json")]
+    call = await ask(BodyLimit(reads_all, 10, echo), Call("/api/x", "POST", sent, [b"x" * 11]))
+    assert (call.status, call.text) == (413, b'{"error":"request body too large"}')
+    assert call.header(b"content-type") == b"application/json"
+    assert call.header(b"content-length") == str(len(call.text)).encode()
+    assert call.header(b"access-control-allow-origin") == b"https://app.example"
+    page = await ask(BodyLimit(reads_all, 10, echo), Call("/login/", "POST", sent, [b"x" * 11]))
+    assert page.text == b"request body too large"
 
 
 async def test_the_rest_of_a_refused_body_is_read_so_that_the_sender_gets_the_answer():
