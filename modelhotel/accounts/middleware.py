@@ -57,11 +57,12 @@ class Edge:
         origin = headers.origin_of(given)
         if request.method == "OPTIONS" and origin is not None:
             response: HttpResponseBase = HttpResponse(status=204)
-            del response["Content-Type"]
         elif is_api(request.path):
             response = self._api(request)
         else:
             response = self.get_response(request)
+        if response.status_code == 204:
+            del response["Content-Type"]  # of nothing
         for name, value in headers.cors_headers(env, origin):
             if name == b"vary":
                 patch_vary_headers(response, [value.decode()])
