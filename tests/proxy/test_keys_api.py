@@ -15,8 +15,6 @@ from proxy.models import VirtualKey
 from tests.proxy import world
 from tests.proxy.asgi import call
 from tests.shell.cast import (  # noqa: F401
-
-NO_ID = "6f1c2a34-0b1d-4c59-9d6e-5a7f0c3b2e19"
     admin,
     clean_accounts,
     nobody,
@@ -31,6 +29,7 @@ NO_ID = "6f1c2a34-0b1d-4c59-9d6e-5a7f0c3b2e19"
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 
 URL = "/api/virtual-keys"
+NO_ID = "6f1c2a34-0b1d-4c59-9d6e-5a7f0c3b2e19"
 MEMBERS = {
     "id",
     "name",
