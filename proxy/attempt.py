@@ -44,6 +44,8 @@ ERROR_SECONDS = 10.0
 SETTLE_SECONDS = 0.25
 """How long the end of a body may follow ``[DONE]`` for its connection to be kept."""
 SETTLE_BYTES = 4 * 1024
+TIMER_SLACK = 0.005
+"""Seconds a timer of the event loop may fire early."""
 TRANSIENT = frozenset((500, 502, 503, 504))
 """Statuses the last candidate may repeat (failover-loop 6.2)."""
 
@@ -170,7 +172,7 @@ class Attempt:
     def _unreached(self, problem: UpstreamError) -> Failure:
         text = self._secrets().exception(problem)
         attrs = {"attempt": self._element.index + 1, **self.attrs, "error": text}
-        in_time = self._loop.time() < self._until
+        in_time = self._loop.time() < self._until - TIMER_SLACK
         if problem.kind is FaultKind.HEADER_TIMEOUT and in_time:
             log.warning("proxy: upstream sent no response headers before the header timeout", extra={"attrs": attrs})
             return self._failed(Failure("provider_timeout", text), verdict.TRANSPORT)

@@ -1,5 +1,6 @@
 """Shared parts of the suite. ``MH_TEST_DATABASE=postgres`` runs the database tests on PostgreSQL."""
 
+import logging
 import os
 import tempfile
 
@@ -28,10 +29,11 @@ del os.environ["DJANGO_SETTINGS_MODULE"]
 
 from modelhotel.core import events, options, snapshots  # noqa: E402
 from modelhotel.core.clock import ManualClock  # noqa: E402
+from modelhotel.core.logqueue import QueueHandler  # noqa: E402
 from tests import services  # noqa: E402
+from tests.upstream.fixtures import provider_a, provider_b, provider_c  # noqa: E402, F401
 
 LEFT_OUT = pytest.StashKey[str]()
-from tests.upstream.fixtures import provider_a, provider_b, provider_c  # noqa: E402, F401
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -82,6 +84,13 @@ def _emptied(self, style, tables, *, reset_sequences=False, allow_cascade=False)
         *[f"DELETE FROM {name}" for name in names],
         "SET session_replication_role = origin",
     ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_server_log():
+    """pytest shows the log itself; the server's own printing would only write between its lines."""
+    root = logging.getLogger()
+    root.handlers[:] = [handler for handler in root.handlers if not isinstance(handler, QueueHandler)]
 
 
 @pytest.fixture(scope="session", autouse=True)

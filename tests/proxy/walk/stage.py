@@ -169,6 +169,7 @@ class Stage:
     @property
     def charged(self) -> int:
         """Tokens charged to the key so far."""
+        METER._collect()
         return sum(spent.tokens for spent in METER._keys.values())
 
 
