@@ -17,10 +17,14 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 COMMAND = sys.argv[1] if Path(sys.argv[0]).name == "manage.py" and len(sys.argv) > 1 else ""
 try:
     MH = read(demo_environment.of(process_environ()) if COMMAND == "demo" else process_environ())
+    if MH.sqlite:
+        MH.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The start sequence sets it again where it makes the master key.
     SECRET_KEY = master.secret_key(master.known(MH))
 except BadEnvironment as problem:
     sys.exit(f"model hotel can not start: {problem}")
+except OSError as problem:
+    sys.exit(f"model hotel can not start: DATA_DIR: {problem.filename} can not be made: {problem.strerror}")
 
 DEBUG = False
 ALLOWED_HOSTS = ["*"]  # health checks come by address; no link is ever made from the Host header
@@ -77,7 +81,6 @@ TEMPLATES = [
 ]
 # Under ASGI each request runs in a thread of its own, so a connection that outlived its request would be lost in it.
 if MH.sqlite:
-    MH.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     DATABASES: dict[str, dict[str, Any]] = {
         "default": {
             "ENGINE": "django.db.backends.sqlite3",

@@ -126,6 +126,9 @@ def test_a_missing_key_file_is_named_while_values_are_sealed_under_it(tmp_path: 
     [
         ({"DATABASE_URL": "postgresql://127.0.0.1:9/x"}, (), "MASTER_KEY is required"),
         ({}, ("--workers", "2"), SEVERAL),
+        ({"FAILOVER_MAX_ATTEMPTS": "x"}, (), "FAILOVER_MAX_ATTEMPTS: failover_max_attempts must be a number"),
+        ({"DATA_DIR": "/proc/x"}, (), "DATA_DIR: /proc/x can not be made: No such file or directory"),
+        ({"DATA_DIR": "/etc/hostname/x"}, (), "DATA_DIR: /etc/hostname/x can not be made: Not a directory"),
         ({"PORT": "eighty"}, (), "PORT: 'eighty' is not a port such as 8080, :8080 or 127.0.0.1:8080"),
     ],
 )
