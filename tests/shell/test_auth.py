@@ -209,11 +209,12 @@ def test_the_description_of_the_api_is_for_staff(admin, viewer, stranger, nobody
     assert "<script>" not in page
 
 
-def test_every_endpoint_refuses_a_stranger_before_it_looks_at_anything(nobody, stranger):
-    """providers 11.2"""
+def test_every_endpoint_refuses_a_stranger_before_it_looks_at_anything(nobody, stranger, viewer, admin_user):
+    """providers 11.2, providers 78. Viewers only read, and no cookie writes without its CSRF token."""
     from modelhotel.api import api
 
     public = {"/auth/admin-exchange", "/auth/logout", "/public-config"}
+    caller = signed_in(admin_user)
     seen = 0
     for router in api._get_bound_routers():
         for path, view in router.path_operations.items():
@@ -225,5 +226,10 @@ def test_every_endpoint_refuses_a_stranger_before_it_looks_at_anything(nobody, s
                 assert told(nobody.call(method, address, "{")) == NO_CREDENTIALS, (method, address)
                 if not full.startswith("/auth/"):
                     assert told(stranger.call(method, address, "{")) == (403, "insufficient permissions")
+                    if method != "GET":
+                        assert told(viewer.call(method, address, "{")) == (403, "insufficient permissions")
+                if method != "GET":
+                    bare = caller.call(method, address, "{", headers={"x-csrf-token": ""})
+                    assert told(bare) == (403, "CSRF token missing or invalid"), (method, address)
                 seen += 1
-    assert seen >= 8
+    assert seen >= 40
