@@ -252,7 +252,8 @@ class FakeProvider:
         self._scripts: dict[str | None, deque[Behaviour]] = {None: deque([answer()])}
         self._routes: dict[tuple[str, str], Behaviour] = {}
         self._live: set[_Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._admitting: set[asyncio.Task[None]] = set()
         self.accepted = 0  # connections ever accepted
         self.disconnects = 0  # exchanges the client left before they were over
         self.problems: list[Exception] = []  # what went wrong inside the fake itself; fails the test
@@ -287,16 +288,41 @@ class FakeProvider:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(WAIT)
 
     async def _start(self) -> None:
-        if self._server is None:
-            loop = asyncio.get_running_loop()
-            self._server = await loop.create_server(
-                lambda: _Connection(self), sock=self._bound(self.port), backlog=1024, ssl=self._tls
-            )
+        # Not create_server: on Python 3.11 closing it loses a connection that is just being accepted.
+        if self._listener is None:
+            listener = self._listener = self._bound(self.port)
+            listener.listen(1024)
+            listener.setblocking(False)
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            sock, _ = listener.accept()
+        except OSError:  # gone again
+            return
+        task = asyncio.get_running_loop().create_task(self._admit(sock))
+        self._admitting.add(task)
+        task.add_done_callback(self._admitting.discard)
+
+    async def _admit(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: _Connection(self), sock, ssl=self._tls)
+        except BaseException as problem:
+            sock.close()
+            if not isinstance(problem, OSError):  # else the client broke the handshake off
+                raise
 
     async def _refuse(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            asyncio.get_running_loop().remove_reader(listener)
+            listener.close()
+        if self._admitting:
+            await asyncio.wait(self._admitting, timeout=0.5)
+        for task in list(self._admitting):  # a handshake that does not end
+            task.cancel()
+        await asyncio.gather(*self._admitting, return_exceptions=True)
         await self._drop()
 
     async def _drop(self) -> None:
@@ -307,8 +333,6 @@ class FakeProvider:
 
     async def _stop(self) -> None:
         await self._refuse()
-        await asyncio.sleep(0.005)  # a connection may just be about to be made
-        await self._drop()
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
