@@ -73,7 +73,7 @@ def test_a_provider_is_created(api: Api, told: list[events.Event]):
 
 
 def test_names_collide_in_their_routing_form(api: Api):
-    """providers 2"""
+    """providers 2, routing 9"""
     first, second = api.provider(name="a b"), api.provider(name="x")
     clash = api.post("/providers", {"name": "a-b", "base_url": OPENAI, "provider_type": "custom"})
     assert (clash.status_code, text(clash)) == (
@@ -114,7 +114,7 @@ def test_of_two_creates_at_once_one_wins(api: Api, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("name", ["a\u200bb", "a\nb", "a\u00a0b", "x" * 101, "   ", "a/b", ""])
 def test_bad_names_are_refused(api: Api, name: str):
-    """providers 3"""
+    """providers 3, routing 9"""
     refused = api.post("/providers", {"name": name, "base_url": OPENAI})
     assert (refused.status_code, text(refused)) == (400, "invalid name")
 

@@ -34,6 +34,7 @@ def finished(recorder, **fields):
 
 
 def test_a_finished_request_is_one_row_with_every_column(recorder):
+    """operations 2"""
     trail = [{"attempt": 0, "provider": "A", "status": 200}]
     draft = finished(recorder, attempts=trail, tokens_prompt=12, tokens_completion=40, cost_usd=0.0000123, dial_ms=1.5)
     assert recorder.flush()

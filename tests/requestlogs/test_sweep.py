@@ -30,6 +30,7 @@ def setting(key, value):
 
 
 def test_a_row_in_flight_nobody_refreshes_is_closed(wall):
+    """operations 19"""
     seen = []
     events.subscribe(seen.append)
     old = row(wall, 1900, state="streaming", status_code=200)
@@ -44,6 +45,7 @@ def test_a_row_in_flight_nobody_refreshes_is_closed(wall):
 
 
 def test_zero_switches_the_periodic_pass_off(wall):
+    """operations 18"""
     setting("stale_request_timeout", "0s")
     row(wall, 999_999, state="pending")
     assert sweep.stale(wall) == 0
@@ -53,6 +55,7 @@ def test_zero_switches_the_periodic_pass_off(wall):
     ("value", "left"), [("", 3), ("0s", 3), ("0", 3), ("1d", 1), ("1w", 2), ("1m", 3), ("60s", 0), ("bogus", 3)]
 )
 def test_retention_deletes_by_age_and_one_m_is_a_month(wall, value, left):
+    """settings 19, settings 20, settings 22"""
     for age in (3600, 3 * 86400, 20 * 86400):
         row(wall, age)
     setting("log_retention", value)
