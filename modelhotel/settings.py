@@ -116,6 +116,8 @@ else:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 SERVER = COMMAND in ("", "serve", "demo", "runserver")
+if SERVER:
+    logformat.spare()
 LOGGING = logformat.config(MH.log_format, debug=MH.debug_log, scopes=MH.debug_log_scopes, server=SERVER)
 
 # Sent over TLS only (providers.md 11.4).

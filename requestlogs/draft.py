@@ -1,8 +1,9 @@
 """A request-log row while it is lived: filled by the proxy, handed to the recorder, never content."""
 
 import time
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from modelhotel.core.ids import hex16, uuid4_text
 
@@ -17,8 +18,7 @@ PARTS = (
 )
 
 
-@dataclass(slots=True, eq=False)
-class Draft:
+class Draft(Struct, eq=False):
     """One request. *created_at* is a POSIX time, *arrival* the monotonic clock of the same moment; ids are text."""
 
     endpoint_type: str

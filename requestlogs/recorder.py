@@ -35,6 +35,49 @@ log = logging.getLogger("requestlog")
 Row = tuple[Any, ...]
 
 
+def _started(request_id: str, model: str, streaming: bool, owner: str | None) -> events.Description:
+    metadata = {
+        "request_id": request_id,
+        "model_id": model,
+        "streaming": streaming,
+        "state": "pending",
+        "owner_user_id": owner,
+    }
+    return "request.started", "info", "proxy", f"Request for {model}", metadata
+
+
+def _streaming(request_id: str, model: str, provider: str, owner: str | None) -> events.Description:
+    metadata = {
+        "request_id": request_id,
+        "model_id": model,
+        "provider_name": provider,
+        "state": "streaming",
+        "owner_user_id": owner,
+    }
+    return "request.streaming", "info", "proxy", f"Streaming {model} from {provider}", metadata
+
+
+def _completed(
+    request_id: str,
+    model: str,
+    provider: str,
+    state: str,
+    status: int | None,
+    error: str | None,
+    owner: str | None,
+) -> events.Description:
+    metadata = {
+        "request_id": request_id,
+        "model_id": model,
+        "provider_name": provider,
+        "state": state,
+        "status_code": status,
+        "owner_user_id": owner,
+    }
+    message = f"Request for {model} {state}" + (f": {error}" if error else "")
+    return "request.completed", "warning" if state == "failed" else "success", "proxy", message, metadata
+
+
 class Recorder:
     """One per process. ``start``, ``streaming`` and ``finish`` belong to the event loop, the rest to any thread."""
 
@@ -63,36 +106,12 @@ class Recorder:
 
     def named(self, draft: Draft) -> None:
         """Publish ``request.started``: for a draft that was started before its model was known."""
-        events.publish(
-            "request.started",
-            "info",
-            "proxy",
-            f"Request for {draft.model_id}",
-            {
-                "request_id": draft.id,
-                "model_id": draft.model_id,
-                "streaming": draft.streaming,
-                "state": draft.state,
-                "owner_user_id": draft.owner_user_id,
-            },
-        )
+        events.publish_lazily(_started, draft.id, draft.model_id, draft.streaming, draft.owner_user_id)
 
     def streaming(self, draft: Draft) -> None:
         """The answer was committed as a stream."""
         draft.state = "streaming"
-        events.publish(
-            "request.streaming",
-            "info",
-            "proxy",
-            f"Streaming {draft.model_id} from {draft.provider_name}",
-            {
-                "request_id": draft.id,
-                "model_id": draft.model_id,
-                "provider_name": draft.provider_name,
-                "state": draft.state,
-                "owner_user_id": draft.owner_user_id,
-            },
-        )
+        events.publish_lazily(_streaming, draft.id, draft.model_id, draft.provider_name, draft.owner_user_id)
 
     def finish(self, draft: Draft) -> None:
         """The request is over: derive what is derived, queue the row. A second call does nothing."""
@@ -104,20 +123,15 @@ class Recorder:
         self._finished.append(draft)
         if len(self._finished) >= BATCH:
             self._wake.set()
-        failed = draft.state == "failed"
-        events.publish(
-            "request.completed",
-            "warning" if failed else "success",
-            "proxy",
-            f"Request for {draft.model_id} {draft.state}" + (f": {draft.error_message}" if draft.error_message else ""),
-            {
-                "request_id": draft.id,
-                "model_id": draft.model_id,
-                "provider_name": draft.provider_name,
-                "state": draft.state,
-                "status_code": draft.status_code,
-                "owner_user_id": draft.owner_user_id,
-            },
+        events.publish_lazily(
+            _completed,
+            draft.id,
+            draft.model_id,
+            draft.provider_name,
+            draft.state,
+            draft.status_code,
+            draft.error_message,
+            draft.owner_user_id,
         )
 
     # -- for readers ----------------------------------------------------------------------------------------------

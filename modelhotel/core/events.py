@@ -51,13 +51,28 @@ class Event(msgspec.Struct, frozen=True):
 
 
 Subscriber = Callable[[Event], None]
+#: type, severity, source, message, metadata: the arguments of :func:`publish`.
+Description = tuple[str, Severity, str, str, Mapping[str, object]]
+
+
+class _Unsaid(msgspec.Struct, frozen=True, gc=False):
+    """An event nobody has asked for yet: what it takes to make it. *clock* is the wall time in seconds."""
+
+    clock: float
+    serial: int
+    describe: Callable[..., Description]
+    facts: tuple[object, ...]
+
+    def event(self) -> Event:
+        return _made(*self.describe(*self.facts), clock=self.clock, serial=self.serial, at=None)
+
 
 _node = os.urandom(2).hex()
 _serial = itertools.count()
 _lock = threading.Lock()
 _subscribers: tuple[Subscriber, ...] = ()
 _second: tuple[int, str] = (0, "")
-_kept: deque[tuple[float, Event]] = deque(maxlen=KEEP)
+_kept: deque[tuple[float, Event | _Unsaid]] = deque(maxlen=KEEP)
 
 
 def _stamp(now: float) -> str:
@@ -80,21 +95,41 @@ def publish(
     at: float | None = None,
 ) -> Event:
     """Make an event and hand it to everyone. *at* is the wall time of the fact in seconds (default: now)."""
-    clock = time.time()
-    now = clock if at is None else at
-    if len(message) * 4 > _MESSAGE_BYTES and type.startswith("request.") and len(message.encode()) > _MESSAGE_BYTES:
-        message = message.encode()[:_MESSAGE_BYTES].decode(errors="ignore") + "…"
-    event = Event(
-        f"{int(clock * 1000):013d}-{next(_serial) % 1_000_000:06d}-{_node}",
-        type,
-        severity,
-        source,
-        message,
-        metadata or {},
-        _stamp(now),
+    event = _made(
+        type, severity, source, message, metadata or {}, clock=time.time(), serial=next(_serial) % 1_000_000, at=at
     )
     deliver(event)
     return event
+
+
+def publish_lazily(describe: Callable[..., Description], *facts: object) -> None:
+    """For the hot path: the event that *describe* makes of *facts* is made only when somebody gets to see it.
+
+    *facts* must not change afterwards.
+    """
+    if _subscribers:
+        publish(*describe(*facts))
+        return
+    unsaid = _Unsaid(time.time(), next(_serial) % 1_000_000, describe, facts)
+    with _lock:
+        _kept.append((time.monotonic(), unsaid))
+
+
+def _made(
+    type: str,
+    severity: Severity,
+    source: str,
+    message: str,
+    metadata: Mapping[str, object],
+    *,
+    clock: float,
+    serial: int,
+    at: float | None,
+) -> Event:
+    if len(message) * 4 > _MESSAGE_BYTES and type.startswith("request.") and len(message.encode()) > _MESSAGE_BYTES:
+        message = message.encode()[:_MESSAGE_BYTES].decode(errors="ignore") + "…"
+    stamp = _stamp(clock if at is None else at)
+    return Event(f"{int(clock * 1000):013d}-{serial:06d}-{_node}", type, severity, source, message, metadata, stamp)
 
 
 def deliver(event: Event) -> None:
@@ -127,7 +162,8 @@ def since(last_id: str) -> list[Event] | None:
     """The kept events after *last_id* in order; None when that id is unknown or too old."""
     oldest = time.monotonic() - KEEP_SECONDS
     with _lock:
-        events = [event for at, event in _kept if at >= oldest]
+        kept = [event for at, event in _kept if at >= oldest]
+    events = [event.event() if isinstance(event, _Unsaid) else event for event in kept]
     for at, event in enumerate(events):
         if event.id == last_id:
             return events[at + 1 :]

@@ -138,6 +138,15 @@ class ScopeFilter(logging.Filter):
         return record.levelno >= logging.INFO or self.everything or scope(record) in self.scopes
 
 
+def spare() -> None:
+    """Leave out what no line of ours shows: source position, thread, process. That halves a record's cost.
+
+    (Python's logging HOWTO, "Optimization".)
+    """
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+
+
 def config(form: str, *, debug: bool, scopes: frozenset[str], server: bool) -> Mapping[str, Any]:
     """For ``logging.config.dictConfig``. *form*: ``text`` or ``json``. Lines of a *server* go to stdout by a thread of
     their own; a command's stdout is its answer, so its lines go to stderr."""
