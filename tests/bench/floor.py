@@ -1,82 +1,66 @@
-"""The plain-ASGI floor: the least a gateway in Python can do. ``python -m tests.bench.floor PORT UPSTREAM``
+"""The floor of the bench: the least a gateway in plain ASGI can do, with our own upstream client.
 
-The same server, upstream client and JSON handling as the product: parse the top level, look the key and the model up,
-rename the model, swap the key, forward. No breaker, no log, no metering, no headers of its own.
+It knows one key and one model, rewrites the model, swaps the key, forwards. What the product's ``/v1`` does beyond
+this (gates, routing, circuits, verdicts, metering, the request log) is what its ratio to this floor measures.
+Run as ``uvicorn tests.bench.floor:application`` with UPSTREAM_URL, UPSTREAM_KEY and UPSTREAM_MODEL in the environment.
 """
 
-import sys
+import asyncio
+import os
+import socket
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
-import uvicorn
 
-from providers.upstream.interface import Request
+from providers.upstream.interface import Address, Request
 from providers.upstream.native import NativeClient
+from tests.bench.floor_names import KEY, MODEL
 
-GATEWAY_KEY = b"Bearer sk-floor"
-JSON = (b"content-type", b"application/json")
-STREAM = (b"content-type", b"text/event-stream")
-SECONDS = 60.0
-LIMIT = 32 * 1024 * 1024
-
+_SECONDS = 60.0
+_URL = os.environ["UPSTREAM_URL"] + "/chat/completions"
+_HEADERS = [
+    (b"authorization", b"Bearer " + os.environ["UPSTREAM_KEY"].encode()),
+    (b"content-type", b"application/json"),
+]
+_MODEL = msgspec.Raw(msgspec.json.encode(os.environ["UPSTREAM_MODEL"]))
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
-_name = msgspec.json.Decoder(str).decode
 
 
-class Loopback:
-    """The resolver's place: the upstream is on this machine."""
-
-    async def resolve(self, host, port):
-        import socket
-
-        return [(socket.AF_INET, (host, port))]
+class _Loopback:
+    async def resolve(self, host: str, port: int) -> list[Address]:
+        return [(socket.AF_INET, ("127.0.0.1", urlsplit(_URL).port))]
 
 
-class Floor:
-    def __init__(self, upstream: str) -> None:
-        self.url = f"{upstream}/v1/chat/completions"
-        self.routes = {"floor": msgspec.Raw(b'"up-model"')}
-        self.headers = [(b"authorization", b"Bearer sk-upstream"), JSON]
-        self.client = None
-
-    async def __call__(self, scope, receive, send) -> None:
-        if scope["type"] != "http":
-            return
-        if self.client is None:
-            self.client = NativeClient(Loopback())
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-        assert dict(scope["headers"])[b"authorization"] == GATEWAY_KEY
-        members = _decode(body)
-        members["model"] = self.routes[_name(members["model"])]
-        request = Request("POST", self.url, self.headers, _encode(members))
-        response = await self.client.send(request, deadline=loop.time() + SECONDS, header_timeout=SECONDS)
-        if bytes(members.get("stream", b"")) == b"true":
-            await send({"type": "http.response.start", "status": response.status, "headers": [STREAM]})
-            while chunk := await response.chunk():
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-            return
-        answer = await response.read(LIMIT)
-        length = (b"content-length", b"%d" % len(answer))
-        await send({"type": "http.response.start", "status": response.status, "headers": [JSON, length]})
-        await send({"type": "http.response.body", "body": answer})
+_client = NativeClient(_Loopback())
 
 
-if __name__ == "__main__":
-    uvicorn.run(
-        Floor(sys.argv[2]),
-        port=int(sys.argv[1]),
-        loop="uvloop",
-        http="httptools",
-        log_level="warning",
-        access_log=False,
-        proxy_headers=False,
-        lifespan="off",
-    )
+async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    key = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    data = _decode(body)
+    if key != b"Bearer " + KEY.encode() or msgspec.json.decode(data["model"]) != MODEL:
+        await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+        return
+    data["model"] = _MODEL
+    now = asyncio.get_running_loop().time()
+    request = Request("POST", _URL, _HEADERS, _encode(data))
+    response = await _client.send(request, deadline=now + _SECONDS, header_timeout=_SECONDS)
+    kind = (b"content-type", response.header(b"content-type") or b"")
+    if "stream" not in data:
+        whole = await response.read(1 << 24)
+        headers = [kind, (b"content-length", str(len(whole)).encode())]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": whole})
+        return
+    await send({"type": "http.response.start", "status": response.status, "headers": [kind]})
+    while chunk := await response.chunk():
+        response.deadline(asyncio.get_running_loop().time() + _SECONDS)
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,10 +1,11 @@
-"""``make bench``: /v1 of the whole product against the plain-ASGI floor, interleaved in one run.
+"""``make bench``: the product's ``/v1`` against the plain-ASGI floor, measured in one interleaved run.
 
     python -m tests.bench.smoke [ROUNDS] [SECONDS]
 
-Key check, breaker, metering and request log are on, one process, SQLite. The gateway under load is pinned to one core,
-upstream and load generator (C, built into a scratch folder) to the other. The machines are noisy: what counts is the
-ratio of the two in the same run, its median over the rounds.
+Server and load run on cores of their own, one server at a time is under load, rounds alternate, medians count. The
+product is the whole of it: ``manage.py serve`` with SQLite and its default log (into a file), two providers, a group,
+a virtual key, everything made through ``/api``; its model is asked for as ``hotel/...``. Needs gcc. Exit code 1 when
+the ratio is below the target.
 """
 
 import json
@@ -16,122 +17,228 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from tests.wire.product import ROOT, Product, free_port
+import httpx
 
-HERE = Path(__file__).resolve().parent
-KEY = "sk-upstream"
-MODES = {"plain": ["-m", "plain", "-c", "16"], "stream": ["-m", "stream", "-c", "16"]}
+from tests.bench import floor_names
+from tests.wire.product import ROOT, environment, free_port
+
+HERE = Path(__file__).parent
+TARGET = 0.35  # of the floor's requests per second at 16 clients
+CLIENTS = 16
+WARMUP = 0.3  # seconds
+START_SECONDS = 30.0
+UPSTREAM_KEY = "sk-upstream-0123456789"
+UPSTREAM_MODEL = "up-model"
+ADMIN_TOKEN = "bench-admin-token-bench-admin-token"
 
 
-@dataclass(frozen=True)
-class Target:
+class BenchFailed(AssertionError):
+    """Something did not start, or answered wrongly: there is nothing to compare."""
+
+
+@dataclass
+class Figures:
+    """What one side showed, one entry per round."""
+
     name: str
-    port: int
-    model: str
-    key: str
-    pid: int
+    plain: list[dict[str, Any]] = field(default_factory=list)
+    stream: list[dict[str, Any]] = field(default_factory=list)
+
+    def median(self, kind: str, what: str) -> float:
+        return statistics.median(run[what] for run in getattr(self, kind))
+
+    @property
+    def per_cpu_second(self) -> float:
+        """Requests per CPU second of the server: steadier than the clock where the machine is shared."""
+        return statistics.median(run["rate"] * run["seconds"] / max(run["cpu"], 0.01) for run in self.plain)
 
 
-def tools(folder: Path) -> None:
-    """Compile the upstream and the load generator; raises when there is no C compiler."""
+@dataclass
+class Result:
+    floor: Figures
+    product: Figures
+
+    @property
+    def ratio(self) -> float:
+        return self.product.median("plain", "rate") / self.floor.median("plain", "rate")
+
+    @property
+    def cpu_ratio(self) -> float:
+        return self.product.per_cpu_second / self.floor.per_cpu_second
+
+    def table(self) -> str:
+        lines = [f"{'':10}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'req/cpu s':>11}{'chunks/s':>11}{'streams/s':>11}"]
+        for side in (self.floor, self.product):
+            cells = (side.median("plain", "rate"), side.median("plain", "p50"), side.median("plain", "p99"))
+            streams = (side.median("stream", "chunks"), side.median("stream", "rate")) if side.stream else (0.0, 0.0)
+            lines.append(
+                f"{side.name:10}{cells[0]:9.0f}{cells[1]:9.2f}{cells[2]:9.2f}{side.per_cpu_second:11.0f}"
+                f"{streams[0]:11.0f}{streams[1]:11.0f}"
+            )
+        lines.append(f"ratio {self.ratio:.2f} of the floor's requests/s (per CPU second {self.cpu_ratio:.2f})")
+        return "\n".join(lines)
+
+
+def compiler() -> str | None:
+    return shutil.which("gcc") or shutil.which("cc")
+
+
+def build(scratch: Path) -> None:
+    """Compile mock and loadgen into *scratch*. Raises BenchFailed."""
+    gcc = compiler()
+    if gcc is None:
+        raise BenchFailed("the bench needs gcc for its mock and its load generator (apt-get install gcc libc6-dev)")
     for name in ("mock", "loadgen"):
-        subprocess.run(["gcc", "-O2", "-w", "-o", str(folder / name), str(HERE / f"{name}.c")], check=True, timeout=60)
+        made = subprocess.run(
+            [gcc, "-O2", "-o", str(scratch / name), str(HERE / f"{name}.c")], capture_output=True, text=True, timeout=60
+        )
+        if made.returncode:
+            raise BenchFailed(made.stderr)
 
 
-def pinned(core: int, *command: str) -> list[str]:
-    """On a machine of one core, or without taskset, there is nothing to pin."""
-    if shutil.which("taskset") is None or (os.cpu_count() or 1) < 2:
-        return list(command)
-    return ["taskset", "-c", str(core), *command]
+def _cores() -> tuple[int | None, int | None]:
+    """(core of the server, core of mock and load); None on a machine with one core."""
+    cores = sorted(os.sched_getaffinity(0))
+    return (cores[0], cores[1]) if len(cores) > 1 else (None, None)
+
+
+def _pin(process: subprocess.Popen[Any], core: int | None) -> None:
+    if core is not None:
+        os.sched_setaffinity(process.pid, {core})
 
 
 @contextmanager
-def running(command: list[str], port: int):
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 15
-        while True:
+def running(argv: list[str], log: Path, core: int | None, env: Mapping[str, str] | None = None) -> Iterator[int]:
+    """A process pinned to *core* that is ended afterwards; its pid."""
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            argv, env=dict(env) if env else None, cwd=log.parent, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+        )
+        _pin(process, core)
+        try:
+            yield process.pid
+        finally:
+            process.terminate()
             try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5)
+
+
+def _await_port(port: int, log: Path, path: str = "") -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            if path:
+                if httpx.get(f"http://127.0.0.1:{port}{path}", timeout=2, trust_env=False).status_code == 200:
+                    return
+            else:
                 socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"did not start: {command}") from None
-                time.sleep(0.05)
-        yield process
-    finally:
-        process.terminate()
-        process.wait(15)
+                return
+        except (OSError, httpx.TransportError):
+            pass
+        time.sleep(0.05)
+    raise BenchFailed(f"nothing answers on port {port}:\n{log.read_text()[-2000:]}")
 
 
-def product_target(product: Product, upstream: str) -> Target:
-    def made(path: str, body: dict) -> dict:
-        response = product.api("POST", path, json=body)
-        assert response.status_code == 201, response.text
-        return response.json()
+def _set_up(port: int, upstream: str) -> tuple[str, str]:
+    """Two providers, their models and group, one virtual key, all through the API: (key, model to ask for)."""
+    with httpx.Client(
+        base_url=f"http://127.0.0.1:{port}/api",
+        headers={"Authorization": f"Bearer {ADMIN_TOKEN}"},
+        timeout=20,
+        trust_env=False,
+    ) as api:
 
-    provider = made("/api/providers", {"name": "P", "base_url": f"{upstream}/v1", "api_key": KEY})
-    found = product.api("POST", f"/api/providers/{provider['id']}/discover")
-    assert found.json()["discovered"] == 1, found.text
-    key = made("/api/virtual-keys", {"name": "bench"})["key"]
-    if shutil.which("taskset") is not None and (os.cpu_count() or 1) >= 2:
-        subprocess.run(
-            ["taskset", "-a", "-p", "-c", "0", str(product.process.pid)], check=True, stdout=subprocess.DEVNULL
-        )
-    return Target("model hotel", int(product.url.rpartition(":")[2]), "P/up-model", key, product.process.pid)
+        def call(method: str, path: str, body: Any = None) -> Any:
+            answer = api.request(method, path, json=body)
+            if answer.status_code >= 300:
+                raise BenchFailed(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
+            return answer.json()
 
-
-def load(folder: Path, target: Target, mode: str, seconds: float) -> dict:
-    command = [str(folder / "loadgen"), "-p", str(target.port), "-M", target.model, "-k", target.key]
-    command += [*MODES[mode], "-d", str(seconds), "-w", "0.2", "-P", str(target.pid)]
-    done = subprocess.run(pinned(1, *command), capture_output=True, text=True, timeout=seconds + 30, check=True)
-    figures = json.loads(done.stdout)
-    assert not figures["bad_status"] and not figures["bad_body"], figures
-    return figures
+        for name in ("bench-one", "bench-two"):
+            data = {"name": name, "provider_type": "custom", "base_url": upstream, "api_key": UPSTREAM_KEY}
+            call("POST", f"/providers/{call('POST', '/providers', data)['id']}/discover")
+        groups = [group["display_model"] for group in call("GET", "/failover-groups")["groups"]]
+        if UPSTREAM_MODEL not in groups:
+            raise BenchFailed(f"no group {UPSTREAM_MODEL} formed: {groups}")
+        return call("POST", "/virtual-keys", {"name": "bench"})["key"], f"hotel/{UPSTREAM_MODEL}"
 
 
-def run(rounds: int, seconds: float) -> dict[str, dict[str, list[float]]]:
-    """mode -> name -> requests per second (streams: chunks per second) of each round."""
-    rates: dict[str, dict[str, list[float]]] = {}
+def measure(rounds: int = 3, seconds: float = 0.8, *, streams: bool = True) -> Result:
+    """The whole run. Raises BenchFailed when one answer of either side was wrong."""
+    server_core, load_core = _cores()
+    result = Result(Figures("floor"), Figures("/v1"))
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mh-bench-")))
-        tools(folder)
-        upstream_port, floor_port = free_port(), free_port()
-        upstream = f"http://127.0.0.1:{upstream_port}"
-        stack.enter_context(running(pinned(1, str(folder / "mock"), str(upstream_port), KEY), upstream_port))
-        floor = stack.enter_context(
-            running(pinned(0, sys.executable, "-m", "tests.bench.floor", str(floor_port), upstream), floor_port)
-        )
-        product = stack.enter_context(Product(folder / "data"))
-        targets = [Target("floor", floor_port, "floor", "sk-floor", floor.pid), product_target(product, upstream)]
-        for target in targets:
-            load(folder, target, "plain", 0.3)
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mh-bench-")))
+        build(scratch)
+        ports = {name: free_port() for name in ("mock", "floor", "product")}
+        upstream = f"http://127.0.0.1:{ports['mock']}/v1"
+
+        def start(name: str, argv: list[str], core: int | None, env: Mapping[str, str] | None, path: str = "") -> int:
+            log = scratch / f"{name}.log"
+            pid = stack.enter_context(running(argv, log, core, env))
+            _await_port(ports[name], log, path)
+            return pid
+
+        mock = [str(scratch / "mock"), str(ports["mock"]), UPSTREAM_KEY, UPSTREAM_MODEL]
+        start("mock", mock, load_core, None)
+        told = {"UPSTREAM_URL": upstream, "UPSTREAM_KEY": UPSTREAM_KEY, "UPSTREAM_MODEL": UPSTREAM_MODEL}
+        floor = [sys.executable, "-m", "uvicorn", "tests.bench.floor:application", "--port", str(ports["floor"])]
+        floor += [
+            "--loop",
+            "uvloop",
+            "--http",
+            "httptools",
+            "--no-access-log",
+            "--log-level",
+            "warning",
+            "--lifespan",
+            "off",
+        ]
+        floor_pid = start("floor", floor, server_core, environment(scratch / "floor", told))
+        product = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", str(ports["product"])]
+        own = environment(scratch / "data", {"ADMIN_TOKEN": ADMIN_TOKEN})
+        product_pid = start("product", product, server_core, own, "/health")
+        key, model = _set_up(ports["product"], upstream)
+
+        def load(side: Figures, port: int, model: str, key: str, pid: int, kind: str) -> None:
+            argv = [str(scratch / "loadgen"), str(port), model, key, kind, str(CLIENTS), str(WARMUP), str(seconds)]
+            process = subprocess.Popen([*argv, str(pid)], stdout=subprocess.PIPE, text=True)
+            _pin(process, load_core)
+            out, _ = process.communicate(timeout=30 + seconds)
+            figures = json.loads(out)
+            if figures["bad"] or figures["failures"] or not figures["rate"]:
+                raise BenchFailed(f"{side.name}, {kind}: {out}")
+            getattr(side, kind).append(figures)
+
         for _ in range(rounds):
-            for mode in MODES:
-                for target in targets:
-                    figures = load(folder, target, mode, seconds)
-                    rate = figures["rate"] if mode == "plain" else figures["chunks_s"]
-                    rates.setdefault(mode, {}).setdefault(target.name, []).append(rate)
-    return rates
+            for kind in ("plain", "stream") if streams else ("plain",):
+                load(result.floor, ports["floor"], floor_names.MODEL, floor_names.KEY, floor_pid, kind)
+                load(result.product, ports["product"], model, key, product_pid, kind)
+    return result
 
 
-def ratio(rates: dict[str, list[float]]) -> float:
-    return statistics.median(ours / floor for ours, floor in zip(rates["model hotel"], rates["floor"], strict=True))
-
-
-def table(rates: dict[str, dict[str, list[float]]]) -> str:
-    lines = ["| 16 clients | floor | model hotel | ratio |", "|---|---|---|---|"]
-    for mode, unit in (("plain", "requests/s"), ("stream", "chunks/s")):
-        found = rates[mode]
-        floor, ours = (round(statistics.median(found[name])) for name in ("floor", "model hotel"))
-        lines.append(f"| {unit} | {floor:,} | {ours:,} | {ratio(found):.2f} |")
-    return "\n".join(lines)
+def main() -> int:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 1.5
+    try:
+        result = measure(rounds, seconds)
+    except BenchFailed as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    print(result.table())
+    verdict = "met" if result.ratio >= TARGET else "MISSED"
+    print(f"target {TARGET}: {verdict}")
+    return 0 if result.ratio >= TARGET else 1
 
 
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    print(table(run(int(arguments[0]) if arguments else 5, float(arguments[1]) if len(arguments) > 1 else 1.5)))
+    raise SystemExit(main())

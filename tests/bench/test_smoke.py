@@ -1,18 +1,18 @@
-"""The hot path stays hot: /v1 against the plain-ASGI floor in the same run.
-
-The target is 0.35 (docs/performance.md has the measured figures); the margin here is for noisy machines.
-"""
+"""The bench, short and with a generous margin: it catches the change that halves the hot path, not the last percent."""
 
 import pytest
 
 from tests.bench import smoke
 
-LEAST = 0.2
+MARGIN = 0.2  # of the floor's requests per second; `make bench` holds 0.35
 
 
-@pytest.mark.timeout(90)
-def test_the_gateway_keeps_its_share_of_the_floor():
-    rates = smoke.run(rounds=3, seconds=0.8)
-    print(smoke.table(rates))
-    assert smoke.ratio(rates["plain"]) >= LEAST
-    assert smoke.ratio(rates["stream"]) >= LEAST
+@pytest.mark.timeout(120)
+@pytest.mark.xdist_group("bench")
+def test_v1_keeps_a_fair_share_of_the_plain_floor():
+    if smoke.compiler() is None:
+        pytest.fail("the bench smoke needs gcc (apt-get install gcc libc6-dev)")
+    result = smoke.measure(rounds=3, seconds=0.6)
+    print(result.table())
+    # On a machine with neighbours the clock lies to one side or the other; CPU time does so less.
+    assert max(result.ratio, result.cpu_ratio) >= MARGIN, result.table()
