@@ -1,7 +1,9 @@
 """How a draft becomes a row of plain values: no model instance, no ORM compilation on the way to the table."""
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -121,8 +123,14 @@ _IDS = tuple(COLUMNS.index(name) for name in ("id", "provider_id", "virtual_key_
 _TIMES = tuple(COLUMNS.index(name) for name in ("created_at", "heartbeat_at"))
 
 
+@lru_cache(maxsize=64)
+def _second(moment: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment))
+
+
 def _sqlite_time(value: float) -> str:
-    return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    whole = int(value)
+    return f"{_second(whole)}.{int((value - whole) * 1e6):06d}"
 
 
 def _postgres_time(value: float) -> datetime:

@@ -40,6 +40,8 @@ QUIET = (
 #: Silent below ERROR: a pool without its database warns once per attempt, Django warns once per 4xx.
 SILENT = ("psycopg.pool", "django.request", "django.security.DisallowedHost")
 _SCOPE = re.compile(r"([A-Za-z][A-Za-z0-9_. -]{0,39}):")
+#: Longest text whose quoted form is kept.
+_REMEMBERED = 200
 _BARE = re.compile(r'[^\s"=\x00-\x1f\x7f]+')
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -69,16 +71,28 @@ def _escape(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def quoted(value: object) -> str:
-    """*value* as it stands after ``key=``: in double quotes where it could be misread, never with a line break."""
-    text = _plain(value)
+@lru_cache(maxsize=4096)
+def _quoted(text: str) -> str:
+    # Names and ids come again with every line.
     if _BARE.fullmatch(text) and text.isprintable():
         return text
     return '"' + "".join(map(_escape, text)) + '"'
 
 
+def quoted(value: object) -> str:
+    """*value* as it stands after ``key=``: in double quotes where it could be misread, never with a line break."""
+    kind = type(value)
+    if kind is int or kind is float:
+        return str(value)
+    text = _plain(value)
+    return _quoted(text) if len(text) <= _REMEMBERED else _quoted.__wrapped__(text)
+
+
 def _attributes(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str, Any]:
-    attrs: dict[str, Any] = dict(getattr(record, "attrs", None) or {})
+    attrs: dict[str, Any] = getattr(record, "attrs", None) or {}
+    if not record.exc_info:
+        return attrs
+    attrs = dict(attrs)
     if record.exc_info and record.exc_info[0] is not None:
         attrs["error"] = f"{record.exc_info[0].__name__}: {record.exc_info[1]}"
         attrs["trace"] = formatter.formatException(record.exc_info)
@@ -95,6 +109,7 @@ def _moment(record: logging.LogRecord) -> str:
     return f"{_second(int(record.created))}.{int(record.msecs):03d}Z"
 
 
+@lru_cache(maxsize=1024)
 def _message(text: str) -> str:
     if text.isprintable() and '"' not in text and "\\" not in text:
         return text
