@@ -53,36 +53,34 @@ class Figures:
     def median(self, kind: str, what: str) -> float:
         return statistics.median(run[what] for run in getattr(self, kind))
 
-    @property
-    def per_cpu_second(self) -> float:
-        """Requests per CPU second of the server: steadier than the clock where the machine is shared."""
-        return statistics.median(run["rate"] * run["seconds"] / max(run["cpu"], 0.01) for run in self.plain)
-
 
 @dataclass
 class Result:
     floor: Figures
     product: Figures
 
-    @property
-    def ratio(self) -> float:
-        return self.product.median("plain", "rate") / self.floor.median("plain", "rate")
+    def ratio(self, kind: str, *, by_cpu: bool = False) -> float:
+        """The median over the rounds of product by floor: answers per second, or per CPU second of the server.
 
-    @property
-    def cpu_ratio(self) -> float:
-        return self.product.per_cpu_second / self.floor.per_cpu_second
+        The second is steadier where the machine has neighbours, and counts every thread of the product.
+        """
+        rounds = zip(getattr(self.product, kind), getattr(self.floor, kind), strict=True)
+        return statistics.median(_rate(ours, by_cpu) / _rate(floor, by_cpu) for ours, floor in rounds)
 
     def table(self) -> str:
-        lines = [f"{'':10}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'req/cpu s':>11}{'chunks/s':>11}{'streams/s':>11}"]
-        for side in (self.floor, self.product):
-            cells = (side.median("plain", "rate"), side.median("plain", "p50"), side.median("plain", "p99"))
-            streams = (side.median("stream", "chunks"), side.median("stream", "rate")) if side.stream else (0.0, 0.0)
-            lines.append(
-                f"{side.name:10}{cells[0]:9.0f}{cells[1]:9.2f}{cells[2]:9.2f}{side.per_cpu_second:11.0f}"
-                f"{streams[0]:11.0f}{streams[1]:11.0f}"
-            )
-        lines.append(f"ratio {self.ratio:.2f} of the floor's requests/s (per CPU second {self.cpu_ratio:.2f})")
+        lines = ["| 16 clients | floor | /v1 | ratio | ratio per CPU second |", "|---|---|---|---|---|"]
+        for kind, unit, what in (("plain", "requests/s", "rate"), ("stream", "chunks/s", "chunks")):
+            floor, ours = (side.median(kind, what) for side in (self.floor, self.product))
+            cpu = self.ratio(kind, by_cpu=True)
+            lines.append(f"| {unit} | {floor:,.0f} | {ours:,.0f} | {self.ratio(kind):.2f} | {cpu:.2f} |")
+        for what in ("p50", "p99"):
+            floor, ours = (side.median("plain", what) for side in (self.floor, self.product))
+            lines.append(f"| {what}, ms | {floor:.2f} | {ours:.2f} | | |")
         return "\n".join(lines)
+
+
+def _rate(run: dict[str, Any], by_cpu: bool) -> float:
+    return float(run["rate"] * run["seconds"] / max(run["cpu"], 0.01) if by_cpu else run["rate"])
 
 
 def compiler() -> str | None:
@@ -172,7 +170,7 @@ def _set_up(port: int, upstream: str) -> tuple[str, str]:
         return call("POST", "/virtual-keys", {"name": "bench"})["key"], f"hotel/{UPSTREAM_MODEL}"
 
 
-def measure(rounds: int = 3, seconds: float = 0.8, *, streams: bool = True) -> Result:
+def measure(rounds: int = 3, seconds: float = 0.8) -> Result:
     """The whole run. Raises BenchFailed when one answer of either side was wrong."""
     server_core, load_core = _cores()
     result = Result(Figures("floor"), Figures("/v1"))
@@ -192,17 +190,8 @@ def measure(rounds: int = 3, seconds: float = 0.8, *, streams: bool = True) -> R
         start("mock", mock, load_core, None)
         told = {"UPSTREAM_URL": upstream, "UPSTREAM_KEY": UPSTREAM_KEY, "UPSTREAM_MODEL": UPSTREAM_MODEL}
         floor = [sys.executable, "-m", "uvicorn", "tests.bench.floor:application", "--port", str(ports["floor"])]
-        floor += [
-            "--loop",
-            "uvloop",
-            "--http",
-            "httptools",
-            "--no-access-log",
-            "--log-level",
-            "warning",
-            "--lifespan",
-            "off",
-        ]
+        floor += ["--loop", "uvloop", "--http", "httptools", "--lifespan", "off"]
+        floor += ["--no-access-log", "--log-level", "warning"]
         floor_pid = start("floor", floor, server_core, environment(scratch / "floor", told))
         product = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", str(ports["product"])]
         own = environment(scratch / "data", {"ADMIN_TOKEN": ADMIN_TOKEN})
@@ -220,7 +209,7 @@ def measure(rounds: int = 3, seconds: float = 0.8, *, streams: bool = True) -> R
             getattr(side, kind).append(figures)
 
         for _ in range(rounds):
-            for kind in ("plain", "stream") if streams else ("plain",):
+            for kind in ("plain", "stream"):
                 load(result.floor, ports["floor"], floor_names.MODEL, floor_names.KEY, floor_pid, kind)
                 load(result.product, ports["product"], model, key, product_pid, kind)
     return result
@@ -235,9 +224,9 @@ def main() -> int:
         print(problem, file=sys.stderr)
         return 1
     print(result.table())
-    verdict = "met" if result.ratio >= TARGET else "MISSED"
-    print(f"target {TARGET}: {verdict}")
-    return 0 if result.ratio >= TARGET else 1
+    met = result.ratio("plain") >= TARGET
+    print(f"target {TARGET} of the floor's requests/s: {'met' if met else 'MISSED'}")
+    return 0 if met else 1
 
 
 if __name__ == "__main__":

@@ -14,5 +14,7 @@ def test_v1_keeps_a_fair_share_of_the_plain_floor():
         pytest.fail("the bench smoke needs gcc (apt-get install gcc libc6-dev)")
     result = smoke.measure(rounds=3, seconds=0.6)
     print(result.table())
-    # On a machine with neighbours the clock lies to one side or the other; CPU time does so less.
-    assert max(result.ratio, result.cpu_ratio) >= MARGIN, result.table()
+    for kind in ("plain", "stream"):
+        # On a machine with neighbours the clock lies to one side or the other; CPU time does so less.
+        best = max(result.ratio(kind), result.ratio(kind, by_cpu=True))
+        assert best >= MARGIN, f"{kind}: {best:.2f}\n{result.table()}"
