@@ -38,7 +38,9 @@ QUIET = (
     "websockets",
 )
 #: Silent below ERROR: a pool without its database warns once per attempt, Django warns once per 4xx.
-SILENT = ("psycopg.pool", "django.request", "django.security.DisallowedHost")
+SILENT = ("psycopg.pool", "django.request")
+#: A stranger's malformed Host header is answered with a 400 and deserves no traceback.
+MUTE = ("django.security.DisallowedHost",)
 _SCOPE = re.compile(r"([A-Za-z][A-Za-z0-9_. -]{0,39}):")
 #: Longest text whose quoted form is kept.
 _REMEMBERED = 200
@@ -153,6 +155,33 @@ class ScopeFilter(logging.Filter):
         return record.levelno >= logging.INFO or self.everything or scope(record) in self.scopes
 
 
+class LeanRecord(logging.LogRecord):
+    """A record that knows only what our lines show; the rest are defaults of the class."""
+
+    pathname = filename = module = funcName = threadName = processName = levelname = ""
+    lineno = thread = process = relativeCreated = 0
+    exc_text = None
+
+    def __init__(
+        self,
+        name: str,
+        level: int,
+        pathname: str,
+        lineno: int,
+        msg: object,
+        args: Any,
+        exc_info: Any,
+        func: str | None = None,
+        sinfo: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.name, self.levelno, self.msg = name, level, str(msg)
+        self.args = args[0] if args and len(args) == 1 and isinstance(args[0], Mapping) and args[0] else args
+        self.exc_info, self.stack_info = exc_info, sinfo
+        self.created = time.time()
+        self.msecs = self.created % 1 * 1000
+
+
 def spare() -> None:
     """Leave out what no line of ours shows: source position, thread, process. That halves a record's cost.
 
@@ -160,13 +189,14 @@ def spare() -> None:
     """
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging.setLogRecordFactory(LeanRecord)
 
 
 def config(form: str, *, debug: bool, scopes: frozenset[str], server: bool) -> Mapping[str, Any]:
     """For ``logging.config.dictConfig``. *form*: ``text`` or ``json``. Lines of a *server* go to stdout by a thread of
     their own; a command's stdout is its answer, so its lines go to stderr."""
     quiet = {name: {"level": "WARNING"} for name in QUIET}
-    silent = {name: {"level": "ERROR"} for name in SILENT}
+    silent = {name: {"level": "ERROR"} for name in SILENT} | {name: {"level": "CRITICAL"} for name in MUTE}
     return {
         "version": 1,
         "disable_existing_loggers": False,

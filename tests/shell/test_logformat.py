@@ -163,3 +163,21 @@ def test_without_either_only_information_is_printed_and_never_a_library_s_addres
     assert "four" in out
     assert "one" not in out
     assert "secret" not in out
+
+
+def test_a_lean_record_prints_the_same_line():
+    for arguments in (("walk: %s of %d", ("one", 2), None), ("walk: %(a)s", ({"a": "x"},), None)):
+        full = logging.LogRecord("n", logging.INFO, "f.py", 1, *arguments)
+        lean = logformat.LeanRecord("n", logging.INFO, "f.py", 1, *arguments)
+        lean.created, lean.msecs = full.created, full.msecs
+        for formatter in (logformat.TextFormatter(), logformat.JsonFormatter()):
+            assert formatter.format(lean) == formatter.format(full)
+
+
+def test_a_lean_record_keeps_its_traceback():
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        record = logformat.LeanRecord("n", logging.ERROR, "", 0, "walk: failed", None, sys.exc_info())
+    line = logformat.TextFormatter().format(record)
+    assert 'error="ValueError: broken"' in line and "Traceback" in line
