@@ -15,6 +15,7 @@ from typing import Protocol
 import uvicorn
 
 from modelhotel.ops.front import Front, idle
+from modelhotel.ops.protocol import Connection
 
 #: Budgets of a stop in seconds (operations.md 13).
 DRAIN = 10.0
@@ -75,7 +76,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 front,
                 loop="uvloop",
-                http="httptools",
+                http=Connection,
                 ws="none",
                 lifespan="on",
                 log_config=None,
