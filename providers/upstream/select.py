@@ -20,6 +20,8 @@ class _Pair:
     control: Client | None = None
 
 
+_hot: tuple[asyncio.AbstractEventLoop, Client] | None = None
+"""The data plane's client that was asked for last: nearly always there is only one."""
 _loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pair] = WeakKeyDictionary()
 
 
@@ -41,11 +43,16 @@ def _httpx(env: environment.Environment) -> Client:
 
 def data_plane() -> Client:
     """The client of ``/v1`` for the running loop: ``UPSTREAM_CLIENT``."""
+    global _hot
+    hot = _hot
+    if hot is not None and hot[0] is asyncio.get_running_loop():
+        return hot[1]
     pair = _pair()
     if pair.data is None:
         env = environment.current()
         native = env.upstream_client == "native"
         pair.data = NativeClient(Guard(env), proxies=_proxies(env)) if native else _httpx(env)
+    _hot = (asyncio.get_running_loop(), pair.data)
     return pair.data
 
 
@@ -59,7 +66,11 @@ def control_plane() -> Client:
 
 async def aclose_all() -> None:
     """Close the clients of the running loop; call it before the loop ends."""
-    pair = _loops.pop(asyncio.get_running_loop(), None)
+    global _hot
+    loop = asyncio.get_running_loop()
+    pair = _loops.pop(loop, None)
+    if _hot is not None and _hot[0] is loop:
+        _hot = None
     for client in (pair.data, pair.control) if pair else ():
         if client is not None:
             await client.aclose()
