@@ -19,7 +19,9 @@ test: $(DEV)
 	@if $(BIN)/python -m tests.services postgres; then set -x; \
 	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m database -n 2 --dist loadfile; \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
-	$(PYTEST) tests/bench
+	@if $(BIN)/python -m tests.services compiler; then set -x; \
+	  $(PYTEST) tests/bench; \
+	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .

@@ -4,6 +4,7 @@ A suite whose service is missing is left out with one line that says so; with ``
 """
 
 import os
+import shutil
 import socket
 import sys
 
@@ -30,10 +31,15 @@ def _browser() -> bool:
     return os.access(CHROMIUM, os.X_OK)
 
 
+def _compiler() -> bool:
+    return shutil.which("gcc") is not None
+
+
 SERVICES = {
     "postgres": (_postgres, "PostgreSQL on 127.0.0.1:5432"),
     "redis": (_redis, "Redis on 127.0.0.1:6379"),
     "browser": (_browser, CHROMIUM),
+    "compiler": (_compiler, "gcc and the C headers"),
 }
 
 

@@ -8,10 +8,8 @@ MARGIN = 0.2  # of the floor's requests per second; `make bench` holds 0.35
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.xdist_group("bench")
+@pytest.mark.compiler
 def test_v1_keeps_a_fair_share_of_the_plain_floor():
-    if smoke.compiler() is None:
-        pytest.fail("the bench smoke needs gcc (apt-get install gcc libc6-dev)")
     result = smoke.measure(rounds=3, seconds=0.6)
     print(result.table())
     for kind in ("plain", "stream"):
