@@ -25,6 +25,8 @@ from django.conf import settings as django_settings  # noqa: E402
 
 assert str(django_settings.MH.data_dir) == os.environ["DATA_DIR"]
 os.chdir(here)
+# pytest prints where a record came from; the lean records of a server do not know.
+logging.setLogRecordFactory(logging.LogRecord)
 del os.environ["DJANGO_SETTINGS_MODULE"]
 
 from modelhotel.core import events, options, snapshots  # noqa: E402
