@@ -142,7 +142,8 @@ class RequestAdmin(VerbAdmin[RequestLog]):
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
         RECORDER.flush()
-        return super().changeform_view(request, object_id, form_url, extra_context)
+        context = {"show_history": False, **(extra_context or {})}  # nobody edits a request
+        return super().changeform_view(request, object_id, form_url, context)
 
     # -- columns
 

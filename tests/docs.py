@@ -15,7 +15,9 @@ def _allowed(option) -> str:
     if option.minimum is None and option.maximum is None:
         return ""
     if option.kind == "duration":
-        return f"{'above ' if option.positive else ''}{show_duration(option.minimum)} to {show_duration(option.maximum)}"
+        return (
+            f"{'above ' if option.positive else ''}{show_duration(option.minimum)} to {show_duration(option.maximum)}"
+        )
     return f"{option.minimum:g} to {option.maximum:g}"
 
 

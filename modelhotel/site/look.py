@@ -37,6 +37,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_SUBHEADER": "AI gateway",
     "SITE_SYMBOL": "hotel",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("modelhotel/icon.svg")}],
+    "SITE_URL": None,  # the dashboard is the site: no link back to it
     "SHOW_VIEW_ON_SITE": False,
     "LOGIN": {"form": "modelhotel.accounts.forms.SignInForm"},
     "DASHBOARD_CALLBACK": "modelhotel.site.start.fill",

@@ -219,8 +219,8 @@ def _draw(request: HttpRequest, texts: Mapping[str, str] = {}, errors: Mapping[s
         "may_change": request.user.has_perm(CHANGE),
         "exports": [
             ("JSON logs", about["log_export_json"] == "true", "LOG_FORMAT=json"),
-            ("Prometheus metrics", about["log_export_metrics"] == "true", "METRICS_TOKEN=<a secret>"),
-            ("OpenTelemetry logs", about["log_export_otel"] == "true", "OTEL_EXPORTER_OTLP_ENDPOINT=<address>"),
+            ("Prometheus metrics", False, ""),
+            ("OpenTelemetry logs", False, ""),
         ],
         "version": about["app_version"],
     }

@@ -27,6 +27,7 @@ def test_signing_in_leads_to_the_page_first_asked_for(hotel):
     watched = Watched(page)
     page.goto(f"{hotel.url}/settings/")
     assert "/login/?next=/settings/" in page.url
+    expect(page.get_by_role("link", name="Return to site")).to_have_count(0)
     hotel.sign_in(page, "admin", "correct-horse-7")
     assert page.url == f"{hotel.url}/settings/"
     expect(page.get_by_role("heading", name="Model Discovery")).to_be_visible()
@@ -121,6 +122,7 @@ def test_a_request_shows_its_attempts_in_order(hotel, page):
     expect(rows.nth(0)).to_have_text(re.compile(r"1\s+Alpha / flaky\s+503\s+provider error\s+charge"))
     expect(rows.nth(1)).to_have_text(re.compile(r"2\s+Beta / flaky\s+200\s+success"))
     expect(page.locator("time").first).to_have_attribute("title", re.compile(r"^20\d\d-.*Z$"))
+    expect(page.get_by_role("link", name="History")).to_have_count(0)
     page.goto(f"{hotel.url}{REQUESTS}")
     page.get_by_text("Filters").first.click()
     page.get_by_role("link", name="5xx").click()
@@ -129,6 +131,7 @@ def test_a_request_shows_its_attempts_in_order(hotel, page):
 
 def test_a_setting_is_refused_changed_and_reset(hotel, page):
     page.goto(f"{hotel.url}/settings/")
+    expect(page.get_by_text("Prometheus metrics: Not in this version")).to_be_visible()
     field = page.get_by_label("Key Cache TTL", exact=True)
     field.fill("soon")
     save(page)
