@@ -26,6 +26,7 @@ from proxy.answers import Answer, Header
 from proxy.exchange import Exchange, Receive, Scope, Send
 from proxy.keys import KeyRow
 from proxy.metering import METER
+from proxy.stream.relay import RESTARTING
 from proxy.trail import Trail
 from requestlogs.draft import Draft
 from requestlogs.recorder import RECORDER
@@ -217,15 +218,16 @@ async def _chat(call: _Call) -> None:
     try:
         await _serve(call, exchange)
     except asyncio.CancelledError:
-        if not exchange.gone:
-            _fail(draft, 0 if exchange.committed else 500, "internal", INTERRUPTED)
-            raise
         _uncancel()
-        _fail(draft, 0 if exchange.committed else 499, "client_disconnect", "client disconnected")
+        if exchange.gone:
+            _fail(draft, 0 if exchange.committed else 499, "client_disconnect", "client disconnected")
+        else:  # the server stops, and waited for this request as long as it does
+            _fail(draft, 0 if exchange.committed else 500, "internal", INTERRUPTED)
+            await _apologise(exchange, INTERRUPTED, RESTARTING)
     except Exception:
         log.exception("proxy: request failed", extra={"attrs": {"request": draft.request_hash}})
         _fail(draft, 0 if exchange.committed else 500, "internal", "internal error")
-        await _apologise(exchange)
+        await _apologise(exchange, "internal error", "internal error")
     finally:
         exchange.unwatch()
         RECORDER.finish(draft)
@@ -323,12 +325,12 @@ def _uncancel() -> None:
         task.uncancel()
 
 
-async def _apologise(exchange: Exchange) -> None:
-    """After a fault of ours: an error in the form that still fits."""
+async def _apologise(exchange: Exchange, message: str, in_stream: str) -> None:
+    """What ended the request was ours: an error in the form that still fits."""
     if not exchange.committed:
-        await exchange.say(_INTERNAL)
+        await exchange.say(answers.error(500, message, answers.INTERNAL_ERROR))
     elif exchange.streaming:
-        await exchange.write(answers.stream_error("internal error", "internal"))
+        await exchange.write(answers.stream_error(in_stream, "internal"))
         await exchange.end()
 
 

@@ -53,9 +53,11 @@ class Walk:
 
     async def run(self) -> None:
         draft = self._draft
-        failure = await self._walk()
-        draft.attempts = self._trail.rows()
-        draft.failover_attempt = max(self._attempts - 1, 0)
+        try:
+            failure = await self._walk()
+        finally:  # also when the server stops
+            draft.attempts = self._trail.rows()
+            draft.failover_attempt = max(self._attempts - 1, 0)
         if failure is not None:
             await self._answer(failure)
         # Before the upstream connection is settled: nobody waits for that.

@@ -1,5 +1,6 @@
 """Routes, preflight, the virtual key, the body: what a request meets before its model is looked up."""
 
+import asyncio
 import hashlib
 import logging
 
@@ -543,3 +544,26 @@ def test_a_fault_after_a_whole_answer_changes_nothing_for_the_client(key, monkey
     monkeypatch.setattr(walk, "run", broken)
     assert chat(key, {"model": "P/m"}).body == b"{}"
     assert world.row().error_kind == "internal"
+
+
+def test_a_request_that_the_server_cuts_off_is_told_and_recorded(key, monkeypatch):
+    """The stop of the server cancels what outlives the drain (operations 13)."""
+
+    async def cut(exchange):
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(walk, "run", cut)
+    answer = chat(key, {"model": "P/m"})
+    assert answer.said == (500, "request interrupted (server restart)")
+    assert world.row().error_message == "request interrupted (server restart)"
+
+
+def test_a_stream_that_the_server_cuts_off_gets_its_terminal_frame(key, monkeypatch):
+    async def cut(exchange):
+        await exchange.start_stream()
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(walk, "run", cut)
+    answer = chat(key, {"model": "P/m", "stream": True})
+    assert "stream interrupted: gateway restarting" in answer.events[-1] and answer.complete
+    assert (world.row().status_code, world.row().state) == (0, "failed")
