@@ -119,7 +119,11 @@ class Board:
             return
         rules, now = self.settings(), self._moment()
         with self._lock:
-            circuit = self._find(provider_id, model) or self._create(provider_id, model)
+            circuit = self._find(provider_id, model)
+            if circuit is None:
+                if not self.name_of(provider_id):
+                    return  # deleted while the attempt ran: nothing of it comes back
+                circuit = self._create(provider_id, model)
             move = machine.land(circuit, judgement, now, rules)
             told = self._moved(provider_id, circuit, move, now, rules) if move else None
         if judgement.verdict in (Verdict.CHARGE, Verdict.EXHAUSTED):

@@ -211,9 +211,16 @@ def test_probing_leasing_and_late_results_publish_nothing(board, clock, told):
     assert told == []
 
 
-def test_a_provider_without_a_name_is_told_by_its_id(board, told):
+def test_a_provider_that_loses_its_name_is_told_by_its_id(board, told, monkeypatch):
+    board.say(*[BAD] * 4)
+    monkeypatch.setattr(board, "name_of", lambda provider_id: "")
+    board.say(BAD)
+    assert told[0].metadata["provider"] == A
+
+
+def test_a_late_result_of_a_deleted_provider_brings_nothing_back(board, told):
     board.say(*[BAD] * 5, provider="ghost")
-    assert told[0].metadata["provider"] == "ghost"
+    assert told == [] and "providers" not in board.status({}, True)
 
 
 @pytest.mark.parametrize("broken", ["events", "log", "both"])
