@@ -46,6 +46,7 @@ SETTLE_SECONDS = 0.25
 SETTLE_BYTES = 4 * 1024
 TIMER_SLACK = 0.005
 """Seconds a timer of the event loop may fire early."""
+_PLAIN = (None, b"", b"identity")
 TRANSIENT = frozenset((500, 502, 503, 504))
 """Statuses the last candidate may repeat (failover-loop 6.2)."""
 
@@ -228,7 +229,9 @@ class Attempt:
         """(what came of the body, whether that is all)"""
         response.deadline(min(self._until, self._loop.time() + ERROR_SECONDS))
         try:
-            return await response.read(limit), True
+            body = await response.read(limit)
+            # Nobody asked for compression: such bytes are no text that could be shown or kept.
+            return (b"" if response.header(b"content-encoding") not in _PLAIN else body), True
         except UpstreamError as problem:
             return problem.partial, False
 

@@ -1,5 +1,6 @@
 """What each upstream status does: to the client, the trail, the row and the circuit."""
 
+import gzip
 import json
 
 import pytest
@@ -301,3 +302,12 @@ async def test_the_candidates_key_in_an_answer_is_masked_others_stay(abc: Stage,
     provider_a.script(answer("sk-aaaaaaaaaaaaaaaa1111 and sk-bbbbbbbbbbbbbbbb2222"))
     got = await abc.ask()
     assert got.json["choices"][0]["message"]["content"] == "[redacted] and sk-bbbbbbbbbbbbbbbb2222"
+
+
+async def test_a_compressed_error_body_is_shown_to_nobody(abc: Stage, provider_a: FakeProvider):
+    packed = gzip.compress(b'{"error":{"message":"bad"}}')
+    provider_a.script(status(400, packed, headers={"Content-Encoding": "gzip"}))
+    got = await abc.ask()
+    assert got.status == 400
+    assert got.error["message"] == "the provider failed to serve this request (provider A, upstream HTTP 400)"
+    assert abc.row.error_message == "the provider failed to serve this request"
