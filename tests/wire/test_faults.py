@@ -198,3 +198,37 @@ def test_a_group_without_a_candidate_says_when_to_come_back(home):
     row = home.row()
     assert [one["attempt"] for one in row["attempts"]] == [-1, -1]
     assert row["error_kind"] == "provider_saturated"
+
+
+CALL = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("message", "fails"),
+    [
+        pytest.param({"tool_calls": [CALL]}, 0, id="tool calls"),
+        pytest.param({"reasoning": "because"}, 0, id="reasoning"),
+        pytest.param({"images": [{"type": "image_url", "image_url": {"url": "data:,x"}}]}, 0, id="images"),
+        pytest.param({"bookkeeping": "x"}, 1, id="an unknown member"),
+    ],
+)
+def test_an_answer_without_text_is_judged_by_what_else_it_carries(home, message, fails):
+    """circuit-breaker 7"""
+    usage = {"prompt_tokens": 3, "completion_tokens": 0, "total_tokens": 3}
+    home.a.script(answer(None, usage=usage, **message))
+    assert home.ask().headers["x-modelhotel-provider"] == "Alpha"
+    assert home.circuit("Alpha")["consecutive_fails"] == fails
+    assert home.trail() == [(0, "Alpha", 200, None, "charge" if fails else "success")]
+
+
+def test_headers_of_an_answer_that_is_still_coming_are_no_verdict(home):
+    """circuit-breaker 9"""
+    home.a.script(status(500), stream(["a", "b", "c", "d"], delay=0.1))
+    home.ask()
+    before = home.circuit("Alpha")
+    body = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}], "stream": True}
+    with home.http.stream("POST", "/v1/chat/completions", json=body) as found:
+        assert found.status_code == 200
+        assert home.circuit("Alpha") == before
+        found.read()
+    assert home.circuit("Alpha")["consecutive_fails"] == 0
