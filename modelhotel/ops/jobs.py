@@ -3,8 +3,8 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from django.db import close_old_connections, connection
 
@@ -26,15 +26,16 @@ class Jobs:
         self._stopped = False
         self._warned = float("-inf")
         self._scheduler = BackgroundScheduler(
-            executors={"default": ThreadPoolExecutor(4)},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
             timezone="UTC",
             daemon=True,
         )
+        # Runs are not the scheduler's: it would take finished ones out of a store that a stop empties meanwhile.
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="jobs")
         self.leader = Leader(leases, holder, SYSTEM, self._begin)
 
     def _begin(self, work: Callable[[], None]) -> None:
-        self._scheduler.add_job(lambda: _released(work), max_instances=len(self._jobs))
+        self._pool.submit(_released, work)
 
     def _look(self) -> None:
         try:
@@ -47,7 +48,7 @@ class Jobs:
     def start(self) -> None:
         self._scheduler.add_job(lambda: _released(self._look), "interval", seconds=LOOK)
         self._scheduler.start()
-        self._scheduler.add_job(lambda: _released(self._look))
+        self._pool.submit(_released, self._look)
 
     def stop(self) -> None:
         """No new run is claimed; runs claimed already go on until :meth:`join`, so the clockwork is not paused."""
@@ -60,6 +61,7 @@ class Jobs:
             time.sleep(0.02)
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
+        self._pool.shutdown(wait=False, cancel_futures=True)
         return not self.leader.busy
 
 
