@@ -191,7 +191,7 @@ def test_an_update_keeps_what_it_leaves_out_and_null_clears(admin):  # noqa: F81
     [
         ("ann", "invalid owner_user_id: not a UUID"),
         ("", "invalid owner_user_id: not a UUID"),
-        (str(uuid.uuid4()), "owner_user_id does not match any user"),
+        (NO_ID, "owner_user_id does not match any user"),
     ],
 )
 def test_an_owner_must_exist(admin, owner, said):  # noqa: F811
