@@ -24,13 +24,13 @@ CLAIM_WINDOW_DAYS = 30
 def read_only() -> dict[str, str]:
     """The keys of the settings map that nobody writes."""
     env = environment.current()
-    otel = any(env.raw.get(f"OTEL_EXPORTER_OTLP_{name}") for name in ("ENDPOINT", "LOGS_ENDPOINT"))
     return {
         "app_version": version.VERSION,
         "app_commit": version.commit(),
         "log_export_json": _word(env.log_format == "json"),
-        "log_export_metrics": _word(bool(env.metrics_token)),
-        "log_export_otel": _word(otel),
+        # Neither exporter exists in this version, whatever the environment says.
+        "log_export_metrics": _word(False),
+        "log_export_otel": _word(False),
         "discovery_claim_window_days": str(CLAIM_WINDOW_DAYS),
     }
 
