@@ -78,14 +78,21 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
         test["NAME"] = f"mh_test_{os.environ.get('PYTEST_XDIST_TESTRUNUID', str(os.getpid()))[:12]}_{worker}"
 
 
-def _emptied(self, style, tables, *, reset_sequences=False, allow_cascade=False) -> list[str]:
+#: What migrations fill and no test changes: kept, so that it need not be made anew after every test.
+KEPT = ("django_content_type", "auth_permission")
+
+
+def _emptied_postgres(self, style, tables, *, reset_sequences=False, allow_cascade=False) -> list[str]:
     """DELETE instead of TRUNCATE: the tables of a test are tiny, and a truncate costs new files for each of them."""
-    names = [self.quote_name(table) for table in tables]
     return [
         "SET session_replication_role = replica",
-        *[f"DELETE FROM {name}" for name in names],
+        *[f"DELETE FROM {self.quote_name(table)}" for table in tables if table not in KEPT],
         "SET session_replication_role = origin",
     ]
+
+
+def _emptied_sqlite(self, style, tables, *, reset_sequences=False, allow_cascade=False) -> list[str]:
+    return [f"DELETE FROM {self.quote_name(table)}" for table in tables if table not in KEPT]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -97,10 +104,14 @@ def _no_server_log():
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_flush():
-    from django.db.backends.postgresql.operations import DatabaseOperations
+    from django.core.management.commands import flush
+    from django.db.backends.postgresql.operations import DatabaseOperations as Postgres
+    from django.db.backends.sqlite3.operations import DatabaseOperations as Sqlite
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DatabaseOperations, "sql_flush", _emptied)
+        patch.setattr(Postgres, "sql_flush", _emptied_postgres)
+        patch.setattr(Sqlite, "sql_flush", _emptied_sqlite)
+        patch.setattr(flush, "emit_post_migrate_signal", lambda *args, **options: None)
         yield
 
 
