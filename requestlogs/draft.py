@@ -7,16 +7,6 @@ from msgspec import Struct, field
 
 from modelhotel.core.ids import hex16, uuid4_text
 
-PARTS = (
-    "parse_ms",
-    "failover_lookup_ms",
-    "model_lookup_ms",
-    "provider_lookup_ms",
-    "key_decrypt_ms",
-    "settings_read_ms",
-    "dial_ms",
-)
-
 
 class Draft(Struct, eq=False):
     """One request. *created_at* is a POSIX time, *arrival* the monotonic clock of the same moment; ids are text."""

@@ -20,7 +20,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from modelhotel.core import events
 from requestlogs import columns, spill
-from requestlogs.draft import PARTS, Draft
+from requestlogs.draft import Draft
 from requestlogs.spill import Spill
 
 TICK = 0.2
@@ -291,9 +291,15 @@ def complete(draft: Draft) -> None:
     """Fill the columns that follow from others (operations 4.1)."""
     if not draft.duration_ms:
         draft.duration_ms = draft.elapsed_ms()
-    overhead = 0.0
-    for part in PARTS:
-        overhead += getattr(draft, part)
+    overhead = (
+        draft.parse_ms
+        + draft.failover_lookup_ms
+        + draft.model_lookup_ms
+        + draft.provider_lookup_ms
+        + draft.key_decrypt_ms
+        + draft.settings_read_ms
+        + draft.dial_ms
+    )
     draft.proxy_overhead_ms = overhead
     draft.latency_ms = max(0.0, draft.duration_ms - overhead)
     if draft.state not in ("completed", "failed"):

@@ -53,19 +53,8 @@ class Event(msgspec.Struct, frozen=True):
 Subscriber = Callable[[Event], None]
 #: type, severity, source, message, metadata: the arguments of :func:`publish`.
 Description = tuple[str, Severity, str, str, Mapping[str, object]]
-
-
-class _Unsaid(msgspec.Struct, frozen=True, gc=False):
-    """An event nobody has asked for yet: what it takes to make it. *clock* is the wall time in seconds."""
-
-    clock: float
-    serial: int
-    describe: Callable[..., Description]
-    facts: tuple[object, ...]
-
-    def event(self) -> Event:
-        return _made(*self.describe(*self.facts), clock=self.clock, serial=self.serial, at=None)
-
+#: An event nobody has asked for yet: wall time in seconds, serial number, what describes it, the facts.
+_Unsaid = tuple[float, int, Callable[..., Description], tuple[object, ...]]
 
 _node = os.urandom(2).hex()
 _serial = itertools.count()
@@ -110,9 +99,12 @@ def publish_lazily(describe: Callable[..., Description], *facts: object) -> None
     if _subscribers:
         publish(*describe(*facts))
         return
-    unsaid = _Unsaid(time.time(), next(_serial) % 1_000_000, describe, facts)
-    with _lock:
-        _kept.append((time.monotonic(), unsaid))
+    # Without the lock: appending is atomic, and so is the copy that ``since`` takes.
+    _kept.append((time.monotonic(), (time.time(), next(_serial) % 1_000_000, describe, facts)))
+
+
+def _said(clock: float, serial: int, describe: Callable[..., Description], facts: tuple[object, ...]) -> Event:
+    return _made(*describe(*facts), clock=clock, serial=serial, at=None)
 
 
 def _made(
@@ -161,9 +153,7 @@ def subscribe(receive: Subscriber) -> Callable[[], None]:
 def since(last_id: str) -> list[Event] | None:
     """The kept events after *last_id* in order; None when that id is unknown or too old."""
     oldest = time.monotonic() - KEEP_SECONDS
-    with _lock:
-        kept = [event for at, event in _kept if at >= oldest]
-    events = [event.event() if isinstance(event, _Unsaid) else event for event in kept]
+    events = [event if isinstance(event, Event) else _said(*event) for at, event in tuple(_kept) if at >= oldest]
     for at, event in enumerate(events):
         if event.id == last_id:
             return events[at + 1 :]
