@@ -46,8 +46,11 @@ TRANSPORT = Judgement(Verdict.CHARGE, "upstream request failed", 0, "charge")
 """No response: DNS, dial, TLS, reset, no headers in time, a deadline of ours. Once per attempt, after its retries."""
 
 
+_SUCCESS = Judgement(Verdict.SUCCESS, "success", 0, "success")
+
+
 def success(status: int = 0) -> Judgement:
-    return Judgement(Verdict.SUCCESS, "success", 0, "success")
+    return _SUCCESS
 
 
 def probe_failed(status: int) -> Judgement:

@@ -68,6 +68,7 @@ class Attempt:
         self._tools = tools
         self._last = last
         self._breaking = self._opts[catalogue.CIRCUIT_BREAKER_ENABLED]
+        self._secrets = Secrets(candidate.key, tools.known_keys)
         self._response: Response | None = None
         self._settling: Response | None = None
         self._probing = False
@@ -79,9 +80,6 @@ class Attempt:
     @property
     def attrs(self) -> dict[str, object]:
         return {"provider": self._provider.name, "provider_id": self._provider.id}
-
-    def _secrets(self) -> Secrets:
-        return Secrets(self._candidate.key, self._tools.known_keys())
 
     async def run(self) -> Failure | None:
         """None when the client got its answer (a stream that broke after the commit included)."""
@@ -128,7 +126,7 @@ class Attempt:
                 request,
                 self._tools,
                 until=self._until,
-                secrets=self._secrets(),
+                secrets=self._secrets,
                 attrs={"attempt": self._element.index + 1, **self.attrs},
             )
         except UpstreamError as problem:
@@ -165,13 +163,13 @@ class Attempt:
 
     def _keep(self, words: str) -> str:
         """An upstream text as row and trail may keep it; withheld where it repeats the request."""
-        cleaned = self._secrets().clean(words)
+        cleaned = self._secrets.clean(words)
         return secrecy.WITHHELD if cleaned and secrecy.fenced(words, self._exchange.body) else cleaned
 
     # -- no response
 
     def _unreached(self, problem: UpstreamError) -> Failure:
-        text = self._secrets().exception(problem)
+        text = self._secrets.exception(problem)
         attrs = {"attempt": self._element.index + 1, **self.attrs, "error": text}
         in_time = self._loop.time() < self._until - TIMER_SLACK
         if problem.kind is FaultKind.HEADER_TIMEOUT and in_time:
@@ -252,7 +250,7 @@ class Attempt:
             status, moves_on=(by_status or by_phrase) and not too_long, open_on_exhaustion=open_at_once
         )
         as_it_is = status == 429 and not policy.on_rate_limit
-        answer = terminal.of_refusal(refused, kind, reason, self._provider.name, self._secrets(), as_it_is=as_it_is)
+        answer = terminal.of_refusal(refused, kind, reason, self._provider.name, self._secrets, as_it_is=as_it_is)
         text = self._keep(error.text) or reason
         failure = Failure(kind, text, refused.shown, answer, by_status or by_phrase, http, too_long)
         return self._failed(failure, judgement)
@@ -275,7 +273,7 @@ class Attempt:
         if answer.verdict in ("served", "bare_finish"):
             self._judge(verdict.success(status) if answer.carries else verdict.empty(status))
             metering.charge(self._exchange, self._model, answer.usage, answer.delivered)
-            await self._serve(status, self._secrets().mask_content(answer.body))
+            await self._serve(status, self._secrets.mask_content(answer.body))
             return None
         metering.charge_rejected(self._exchange, self._model, answer.usage)
         if answer.verdict == "undecodable":
@@ -302,7 +300,7 @@ class Attempt:
         """A transport failure after the headers: it moves on whatever the status list says."""
         metering.charge_rejected(self._exchange, self._model, None)
         judgement = verdict.broken(self._element.status)
-        text = self._secrets().exception(broke)
+        text = self._secrets.exception(broke)
         if broke.kind is FaultKind.BODY_TIMEOUT:
             return self._failed(Failure("provider_timeout", text), judgement)
         answer = terminal.no_answer(reasons.STOPPED, self._provider.name, self._element.status, "provider_error")
@@ -344,7 +342,7 @@ class Attempt:
         exchange, opts = self._exchange, self._opts
         framer = Framer()
         stream = ChatStream(
-            self._secrets(),
+            self._secrets,
             strip_reasoning=exchange.key.strip_reasoning,
             send_usage=exchange.include_usage or opts[catalogue.EXPOSE_USAGE_CHUNK],
         )
@@ -375,7 +373,7 @@ class Attempt:
             found = await firsttoken.look(response, framer)
         except UpstreamError as problem:
             kind = "provider_timeout" if problem.kind is FaultKind.BODY_TIMEOUT else "provider_error"
-            return self._probe_failed(kind, self._secrets().exception(problem))
+            return self._probe_failed(kind, self._secrets.exception(problem))
         if found.done:
             log.warning("proxy: TTFT probe saw [DONE] before any first token", extra={"attrs": self.attrs})
         match found.outcome:
@@ -446,7 +444,7 @@ class Attempt:
             if end.upstream:
                 draft.error_message = self._keep(reasons.read(end.text.encode()).text) or "error event in the stream"
             else:
-                draft.error_message = self._secrets().clean(end.text)
+                draft.error_message = self._secrets.clean(end.text)
         else:
             draft.state = "completed"
         if log.isEnabledFor(logging.INFO):

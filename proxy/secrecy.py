@@ -5,7 +5,7 @@ exact key of the candidate in use. Request content: an error text that shares a 
 with the request is dropped whole.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -36,11 +36,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Secrets:
-    """The keys to mask for one attempt: *own* is the candidate's, *known* every key in memory, longest first."""
+    """The keys to mask for one attempt: *own* is the candidate's, *known* gives every key in memory."""
 
     __slots__ = ("_known", "_sorted", "own")
 
-    def __init__(self, own: str, known: Iterable[str] = ()) -> None:
+    def __init__(self, own: str, known: Callable[[], Iterable[str]] = tuple) -> None:
         self.own = own
         self._known = known
         self._sorted: tuple[str, ...] | None = None
@@ -52,7 +52,7 @@ class Secrets:
     def _keys(self) -> tuple[str, ...]:
         # Put in order at the first error text: a good answer needs none of it.
         if self._sorted is None:
-            self._sorted = redact.known_keys((self.own, *self._known))
+            self._sorted = redact.known_keys((self.own, *self._known()))
         return self._sorted
 
     def mask(self, words: str) -> str:

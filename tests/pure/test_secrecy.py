@@ -25,17 +25,17 @@ def ask(text: str, **more: object) -> dict[str, msgspec.Raw]:
 
 def test_the_candidates_key_other_keys_and_key_shapes_are_masked():
     """failover-loop 96, v1-api 50"""
-    secrets = Secrets(OWN, (OTHER,))
+    secrets = Secrets(OWN, lambda: (OTHER,))
     assert secrets.mask(f"a {OWN} b {OTHER} c sk-unknown-0123456789abcdef") == "a [redacted] b [redacted] c [redacted]"
 
 
 def test_a_longer_key_that_holds_a_shorter_one_leaves_no_tail():
-    assert Secrets("abcdefgh1", ("abcdefgh1-and-more",)).mask("x abcdefgh1-and-more y") == "x [redacted] y"
+    assert Secrets("abcdefgh1", lambda: ("abcdefgh1-and-more",)).mask("x abcdefgh1-and-more y") == "x [redacted] y"
 
 
 def test_masked_json_stays_json_and_untouched_json_stays_the_same_bytes():
     """v1-api 46"""
-    secrets = Secrets(OWN, ('we"ird\\key-0001',))
+    secrets = Secrets(OWN, lambda: ('we"ird\\key-0001',))
     body = json.dumps({"error": {"message": f'key {OWN} and we"ird\\key-0001'}}).encode()
     assert json.loads(secrets.mask_json(body)) == {"error": {"message": "key [redacted] and [redacted]"}}
     plain = b'{"error": {"message":  "no key", "n": 1.50}}'
@@ -45,7 +45,7 @@ def test_masked_json_stays_json_and_untouched_json_stays_the_same_bytes():
 
 def test_in_content_only_the_candidates_exact_key_is_masked():
     """v1-api 50"""
-    secrets = Secrets(OWN, (OTHER,))
+    secrets = Secrets(OWN, lambda: (OTHER,))
     body = f'{{"content":"{OWN} {OTHER} sk-unknown-0123456789abcdef"}}'.encode()
     assert secrets.mask_content(body) == f'{{"content":"[redacted] {OTHER} sk-unknown-0123456789abcdef"}}'.encode()
 
