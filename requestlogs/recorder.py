@@ -250,7 +250,11 @@ class Recorder:
             return
         try:
             with transaction.atomic(), connection.cursor() as cursor:
-                cursor.executemany(columns.UPSERT, params)
+                if connection.vendor == "sqlite":
+                    for statement, values in columns.statements(params):
+                        cursor.execute(statement, values)
+                else:
+                    cursor.executemany(columns.upsert(), params)
         except (OperationalError, InterfaceError):
             raise
         except DatabaseError:
@@ -261,7 +265,7 @@ class Recorder:
     def _write_alone(self, row: Row) -> None:
         try:
             with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute(columns.UPSERT, row)
+                cursor.execute(columns.upsert(), row)
         except (OperationalError, InterfaceError):
             raise
         except DatabaseError:
