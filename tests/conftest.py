@@ -105,8 +105,8 @@ def _no_server_log():
 @pytest.fixture(scope="session", autouse=True)
 def _quick_flush():
     from django.core.management.commands import flush
-    from django.db.backends.postgresql.operations import DatabaseOperations as Postgres
-    from django.db.backends.sqlite3.operations import DatabaseOperations as Sqlite
+    from django.db.backends.postgresql.base import DatabaseOperations as Postgres
+    from django.db.backends.sqlite3.base import DatabaseOperations as Sqlite
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Postgres, "sql_flush", _emptied_postgres)
