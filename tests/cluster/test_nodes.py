@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.upstream.server import FakeProvider
 from tests.wire.product import REDIS, Product, eventually, fresh_postgres
 
 pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(90)]
@@ -118,3 +119,42 @@ def test_a_node_of_several_workers_serves_and_ends_as_one(tmp_path: Path):
                 assert [row["effective"] for row in rows if row["key"] == "circuit_breaker_threshold"] == ["9"]
         assert node.stop(seconds=30) == 0
         assert node.output.count("lifecycle: stopped") == 2
+
+
+def served_by(node: Product, key: str) -> str:
+    answer = node.http.post(
+        f"{node.url}/v1/chat/completions",
+        headers={"Authorization": f"Bearer {key}"},
+        json={"model": "hotel/glm-4.6", "messages": []},
+    )
+    return answer.headers.get("x-modelhotel-provider", str(answer.status_code))
+
+
+def test_an_edit_through_one_node_governs_requests_of_the_other_within_a_second(pair: tuple[Product, Product, str]):
+    """At once in the node that took it; a new key, an order and a deletion all travel."""
+    alpha, beta, token = pair
+
+    def admin(method: str, path: str, **kwargs: object) -> httpx.Response:
+        answer = alpha.api(method, path, token=token, **kwargs)
+        assert answer.status_code < 300, answer.text
+        return answer
+
+    def within_a_second(node: Product, key: str, expected: str) -> None:
+        began = time.monotonic()
+        assert eventually(lambda: served_by(node, key) == expected, 5)
+        assert time.monotonic() - began < 1
+
+    with FakeProvider(models=["glm-4.6"]) as a, FakeProvider(models=["glm-4.6"]) as b:
+        for name, provider in (("Alpha", a), ("Beta", b)):
+            admin("POST", "/api/providers", json={"name": name, "base_url": provider.url, "api_key": "sk-1"})
+        admin("POST", "/api/providers/discover-all")
+        group = admin("GET", "/api/failover-groups").json()["groups"][0]
+        made = admin("POST", "/api/virtual-keys", json={"name": "both"}).json()
+        ids = {entry["provider_name"]: entry["model_uuid"] for entry in group["entries"]}
+        for first, second in (("Alpha", "Beta"), ("Beta", "Alpha")):
+            admin("PUT", f"/api/failover-groups/{group['id']}", json={"priority_order": [ids[first], ids[second]]})
+            assert served_by(alpha, made["key"]) == first
+            within_a_second(beta, made["key"], first)
+        admin("DELETE", f"/api/virtual-keys/{made['id']}")
+        assert served_by(alpha, made["key"]) == "401"
+        within_a_second(beta, made["key"], "401")
