@@ -11,7 +11,7 @@ import time
 from failover import verdict
 from failover.resolve import Candidate
 from failover.verdict import Judgement, Verdict
-from modelhotel.core import catalogue, durations
+from modelhotel.core import catalogue, durations, logformat
 from providers.upstream.interface import FaultKind, Response, UpstreamError
 from proxy import metering, outgoing, reasons, secrecy, terminal
 from proxy.answers import JSON
@@ -334,7 +334,7 @@ class Attempt:
                 "attempt": self._element.index + 1,
                 "duration_ms": round(self._draft.elapsed_ms(), 1),
             }
-            log.info("proxy: non-streaming completed", extra={"attrs": attrs})
+            logformat.say(log, "proxy: non-streaming completed", attrs)
 
     # -- a stream
 
@@ -394,7 +394,7 @@ class Attempt:
         self._element.ttft_ms = (time.monotonic() - self._began) * 1000.0
         if log.isEnabledFor(logging.INFO):
             attrs = {**self.attrs, "ttft_ms": round(self._draft.ttft_ms, 1)}
-            log.info("proxy: TTFT probe found first token", extra={"attrs": attrs})
+            logformat.say(log, "proxy: TTFT probe found first token", attrs)
 
     def _probe_failed(self, kind: str, text: str = "", *, reason: str = "") -> Failure:
         """*reason*: the provider ended its stream itself, and this is what the client is told. An empty stream counts
@@ -456,4 +456,4 @@ class Attempt:
                 "error_kind": end.kind,
                 "duration_ms": round(draft.elapsed_ms(), 1),
             }
-            log.info("proxy: streaming finished", extra={"attrs": attrs})
+            logformat.say(log, "proxy: streaming finished", attrs)

@@ -6,7 +6,7 @@ import time
 
 from failover import backoff
 from failover.resolve import Candidate, Resolution
-from modelhotel.core import catalogue, durations
+from modelhotel.core import catalogue, durations, logformat
 from proxy import policy, terminal
 from proxy.attempt import TRANSIENT, Attempt
 from proxy.exchange import Exchange
@@ -78,9 +78,10 @@ class Walk:
             if self._left_to_the_probe(candidate, at):
                 at += 1
                 continue
-            gone = await self._back_off()
-            if gone is not None:
-                return gone
+            if self._contacted:
+                gone = await self._back_off()
+                if gone is not None:
+                    return gone
             last = not self._may_go_on(at)
             failure = await self._ask(candidate, last=last, alone=last)
             if failure is None and self._served is not None:
@@ -111,7 +112,7 @@ class Walk:
 
     def _may_go_on(self, at: int) -> bool:
         """Whether a candidate behind *at* may be contacted once the one at *at* was."""
-        if self._contacted >= self._policy.further or not self._resolution.group:
+        if at + 1 >= len(self._candidates) or not self._resolution.group or self._contacted >= self._policy.further:
             return False
         return any(self._fits(candidate) for candidate in self._candidates[at + 1 :])
 
@@ -170,8 +171,6 @@ class Walk:
 
     async def _back_off(self) -> Failure | None:
         """The pause before a further contact; a failure when the client left during it."""
-        if not self._contacted:
-            return None
         wait = backoff.BETWEEN_CANDIDATES.wait(self._contacted, self._tools.chance)
         attrs = {"backoff": durations.short(wait), "attempt": self._attempts + 1}
         log.info("proxy: failover backoff", extra={"attrs": attrs})
@@ -260,7 +259,7 @@ class Walk:
         model = {"model": candidate.model.model_id}
         if self._attempts == 1:
             attrs |= {**_who(candidate), **model, "total_candidates": len(self._candidates)}
-            log.info("proxy: routing to provider", extra={"attrs": attrs})
+            logformat.say(log, "proxy: routing to provider", attrs)
         else:
             attrs |= {"attempt": self._attempts, **_who(candidate), **model}
             log.info("proxy: failover attempt", extra={"attrs": attrs})

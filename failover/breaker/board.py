@@ -118,6 +118,10 @@ class Board:
         if judgement.verdict is Verdict.NOOP:
             return
         rules, now = self.settings(), self._moment()
+        if judgement.verdict is Verdict.SUCCESS and provider_id not in self._troubled:
+            circuit = self._find(provider_id, model)
+            if circuit is not None and machine.confirm(circuit, judgement, now):
+                return
         with self._lock:
             circuit = self._find(provider_id, model)
             if circuit is None:

@@ -218,6 +218,19 @@ def land(circuit: Circuit, judgement: Judgement, now: Moment, rules: BreakerSett
     return advance(circuit, event, now, rules)
 
 
+def confirm(circuit: Circuit, judgement: Judgement, now: Moment) -> bool:
+    """One more success of a circuit that has nothing to forgive: noted, as ``land`` would. False: ask ``land``.
+
+    The everyday case, and the only one that needs no lock: whatever else happens to the circuit at this moment, these
+    are the notes of a verdict that landed.
+    """
+    if circuit.state is not State.CLOSED or circuit.consecutive_fails:
+        return False
+    circuit.last_cause, circuit.last_status, circuit.last_at = judgement.cause, judgement.status, now.wall
+    circuit.last_charged = circuit.last_success = now.mono
+    return True
+
+
 def ask(circuit: Circuit, now: Moment, rules: BreakerSettings) -> Move | None:
     """A request is about to contact the pair: an open circuit whose wait is over becomes half-open."""
     if circuit.state is not State.OPEN or blocking(circuit, now.mono, rules):

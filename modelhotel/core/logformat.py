@@ -182,6 +182,15 @@ class LeanRecord(logging.LogRecord):
         self.msecs = self.created % 1 * 1000
 
 
+def say(log: logging.Logger, message: str, attrs: Mapping[str, object]) -> None:
+    """An INFO line of the hot path: the record goes straight to the handlers, without ``Logger``'s detours."""
+    if not log.isEnabledFor(logging.INFO):
+        return
+    record = logging.getLogRecordFactory()(log.name, logging.INFO, "", 0, message, None, None)
+    record.attrs = attrs
+    log.handle(record)
+
+
 def spare() -> None:
     """Leave out what no line of ours shows: source position, thread, process. That halves a record's cost.
 

@@ -1,7 +1,7 @@
 """The table of one circuit, walked pair by pair, and the waits derived from it."""
 
 import ast
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -214,3 +214,17 @@ def test_no_other_module_assigns_the_state():
             if isinstance(node, ast.Attribute) and node.attr == "state" and isinstance(node.ctx, ast.Store):
                 writers.append(path.name)
     assert writers == ["state.py"]
+
+
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("fails", [0, 1])
+def test_confirming_a_success_is_landing_it_where_nothing_is_to_forgive(state, fails):
+    quick, slow = circuit_in(state, fails), circuit_in(state, fails)
+    taken = machine.confirm(quick, verdict.success(200), at(5))
+    assert taken is (state is State.CLOSED and fails == 0)
+    if taken:
+        assert machine.land(slow, verdict.success(200), at(5), BreakerSettings()) is None
+    # Lease objects aside, every field of the two is the same.
+    for field in fields(Circuit):
+        if field.name != "lease":
+            assert getattr(quick, field.name) == getattr(slow, field.name), field.name
