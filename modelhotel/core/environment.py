@@ -14,6 +14,7 @@ from typing import Literal
 from urllib.parse import quote
 
 import environ
+from django.conf import settings
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 MIN_REQUEST_SIZE, MAX_REQUEST_SIZE, DEFAULT_REQUEST_SIZE = 1024, 104_857_600, 52_428_800
@@ -193,7 +194,5 @@ def process_environ(directory: Path | None = None) -> dict[str, str]:
 
 def current() -> Environment:
     """The environment this process was started with."""
-    from django.conf import settings
-
     env: Environment = settings.MH
     return env
