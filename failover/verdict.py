@@ -101,8 +101,3 @@ def of_status(status: int, *, moves_on: bool, open_on_exhaustion: bool) -> Judge
     if status >= 500 or status in (401, 403, 429):
         return Judgement(Verdict.CHARGE, phrase, status, "charge")
     return Judgement(Verdict.ALIVE, f"{phrase} (alive)", status, "alive")
-
-
-def of_first_event(carried: int | None, *, moves_on: bool, open_on_exhaustion: bool) -> Judgement:
-    """An error frame inside a 2xx stream before any output: judged as if the provider had answered that status."""
-    return of_status(carried or FIRST_EVENT_STATUS, moves_on=moves_on, open_on_exhaustion=open_on_exhaustion)

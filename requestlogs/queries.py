@@ -25,12 +25,6 @@ ENDPOINTS = frozenset({"chat", "messages", "responses", "embeddings", "rerank", 
 Rows = QuerySet[RequestLog]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    page: int
-    per_page: int
-
-
 def clamp(text: str | None, default: int, low: int, high: int) -> int:
     try:
         value = int(text) if text else default

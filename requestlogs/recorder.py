@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,6 @@ class Recorder:
         self.node = ""
         self.lost = 0
         self.spill: Spill | None = None
-        self.written: Callable[[int], None] = lambda count: None
 
     # -- the hot path ---------------------------------------------------------------------------------------------
 
@@ -260,7 +259,6 @@ class Recorder:
         except DatabaseError:
             for row in params:
                 self._write_alone(row)
-        self.written(len(params))
 
     def _write_alone(self, row: Row) -> None:
         try:

@@ -14,10 +14,6 @@ class Actor:
     role: Role
     user_id: str | None = None
 
-    @property
-    def may_write(self) -> bool:
-        return self.role in ("admin", "system")
-
 
 SYSTEM = Actor("system", "system")
 ADMIN = Actor("admin", "admin")

@@ -90,7 +90,7 @@ def test_outcomes_without_an_error_status(judgement, row):
     ],
 )
 def test_an_error_in_the_first_event_is_judged_by_the_status_it_carries(carried, moves_on, row):
-    found = verdict.of_first_event(carried, moves_on=moves_on, open_on_exhaustion=True)
+    found = verdict.of_status(carried or verdict.FIRST_EVENT_STATUS, moves_on=moves_on, open_on_exhaustion=True)
     assert (found.verdict, found.cause, found.status, found.trail) == row
 
 
