@@ -1,4 +1,5 @@
 # make run: set up everything and serve on port 8080.   make test: set up everything and test it.
+# make slow: the tests that take their time (endurance), which make test leaves out.
 PYTHON ?= python3
 BIN := .venv/bin
 RUN := .venv/.run-ready
@@ -6,7 +7,7 @@ DEV := .venv/.dev-ready
 PACKAGES := modelhotel providers failover proxy requestlogs
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: run demo test lint types format bench clean
+.PHONY: run demo test slow lint types format bench clean
 
 run: $(RUN)
 	@exec $(BIN)/python manage.py serve
@@ -15,13 +16,16 @@ demo: $(RUN)
 	@exec $(BIN)/python manage.py demo
 
 test: $(DEV)
-	$(PYTEST) tests --ignore=tests/bench -n 2 --dist loadfile
+	$(PYTEST) tests --ignore=tests/bench -m "not slow" -n 2 --dist loadfile
 	@if $(BIN)/python -m tests.services postgres; then set -x; \
-	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m database -n 2 --dist loadfile; \
+	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m "database and not slow" -n 2 --dist loadfile; \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 	@if $(BIN)/python -m tests.services compiler; then set -x; \
 	  $(PYTEST) tests/bench; \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
+
+slow: $(DEV)
+	$(PYTEST) tests --ignore=tests/bench -m slow -n 2 --dist loadfile
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .

@@ -108,7 +108,7 @@ def values(draft: Draft, node: str, now: float) -> tuple[Any, ...]:
         _text(draft.virtual_key_name, _NAME_LENGTH),
         draft.owner_user_id,
         draft.client_ip,
-        draft.status_code,
+        draft.status_code if draft.finished else None,
         draft.error_kind,
         _text(draft.error_message, _TEXT_LENGTH),
         draft.failover_attempt,

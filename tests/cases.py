@@ -24,8 +24,8 @@ LISTS = {
 _NAMED = re.compile(rf"\b({'|'.join(LISTS)}) (\d+)(?: to (\d+))?\b")
 HEAD = """# Cases that must hold
 
-Made by `python -m tests.cases` from the tests themselves. Every test below is part of `make test` and passes; a case
-without a test stands under "still to come".
+Made by `python -m tests.cases` from the tests themselves. Every test below is part of `make test`, or of `make slow`
+where it takes its time, and passes; a case without a test stands under "still to come".
 """
 
 

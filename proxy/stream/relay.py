@@ -17,6 +17,7 @@ from proxy.exchange import Exchange
 from proxy.stream.chat import ChatStream
 from proxy.stream.sse import Event, Fault, Framer
 from proxy.stream.watchdog import Watchdog
+from requestlogs.recorder import INTERRUPTED
 
 log = logging.getLogger("proxy")
 
@@ -110,7 +111,7 @@ class Relay:
         self._task.uncancel()
         if self._exchange.gone:
             return End(verdict.NONE, "client_disconnect", "client disconnected")
-        return End(verdict.NONE, "internal", RESTARTING, RESTARTING)
+        return End(verdict.NONE, "internal", INTERRUPTED, RESTARTING)
 
     async def _forward(self, first: list[Event], *, ended: bool) -> End:
         exchange, response, framer, stream = self._exchange, self._response, self._framer, self._stream

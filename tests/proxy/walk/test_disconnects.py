@@ -201,6 +201,7 @@ async def test_a_stream_still_running_at_the_end_gets_its_terminal_frame(ab: Sta
         '"code":"internal"}}'
     )
     assert (ab.row.status_code, ab.row.error_kind) == (0, "internal")
+    assert ab.row.error_message == "request interrupted (server restart)"
     assert ab.trail == [(0, "A", 200, "internal", None)] and ab.fails("A") == 0
     assert shutdown.running() == 0
     provider_a.wait_disconnects(1)
