@@ -121,17 +121,19 @@ def test_a_node_of_several_workers_serves_and_ends_as_one(tmp_path: Path):
         assert node.output.count("lifecycle: stopped") == 2
 
 
-def served_by(node: Product, key: str) -> str:
+def served_by(node: Product, key: str, model: str = "hotel/glm-4.6") -> str:
     answer = node.http.post(
         f"{node.url}/v1/chat/completions",
         headers={"Authorization": f"Bearer {key}"},
-        json={"model": "hotel/glm-4.6", "messages": []},
+        json={"model": model, "messages": []},
     )
     return answer.headers.get("x-modelhotel-provider", str(answer.status_code))
 
 
 def test_an_edit_through_one_node_governs_requests_of_the_other_within_a_second(pair: tuple[Product, Product, str]):
-    """At once in the node that took it; a new key, an order and a deletion all travel."""
+    """routing 55, routing 67, operations 84. At once in the node that took it; a new key, an order, a name and a
+    deletion all travel.
+    """
     alpha, beta, token = pair
 
     def admin(method: str, path: str, **kwargs: object) -> httpx.Response:
@@ -139,9 +141,9 @@ def test_an_edit_through_one_node_governs_requests_of_the_other_within_a_second(
         assert answer.status_code < 300, answer.text
         return answer
 
-    def within_a_second(node: Product, key: str, expected: str) -> None:
+    def within_a_second(node: Product, key: str, expected: str, model: str = "hotel/glm-4.6") -> None:
         began = time.monotonic()
-        assert eventually(lambda: served_by(node, key) == expected, 5)
+        assert eventually(lambda: served_by(node, key, model) == expected, 5)
         assert time.monotonic() - began < 1
 
     with FakeProvider(models=["glm-4.6"]) as a, FakeProvider(models=["glm-4.6"]) as b:
@@ -155,6 +157,11 @@ def test_an_edit_through_one_node_governs_requests_of_the_other_within_a_second(
             admin("PUT", f"/api/failover-groups/{group['id']}", json={"priority_order": [ids[first], ids[second]]})
             assert served_by(alpha, made["key"]) == first
             within_a_second(beta, made["key"], first)
+        admin("PUT", f"/api/failover-groups/{group['id']}", json={"display_model": "renamed"})
+        assert served_by(alpha, made["key"]) == "404"
+        assert served_by(alpha, made["key"], "hotel/renamed") == "Beta"
+        within_a_second(beta, made["key"], "404")
+        within_a_second(beta, made["key"], "Beta", "hotel/renamed")
         admin("DELETE", f"/api/virtual-keys/{made['id']}")
         assert served_by(alpha, made["key"]) == "401"
         within_a_second(beta, made["key"], "401")

@@ -84,7 +84,7 @@ def test_model_output_and_the_unknown_are_output(payload: bytes):
 
 @pytest.mark.parametrize("payload", ERROR)
 def test_a_populated_error_member_is_an_error(payload: bytes):
-    """failover-loop 75"""
+    """part of failover-loop 75"""
     assert classify(payload) is Meaning.ERROR
 
 
@@ -116,7 +116,7 @@ def test_done_is_the_end():
     ],
 )
 def test_the_carried_status_is_looked_up_in_order(frame: object, status: int | None):
-    """failover-loop 75, failover-loop 76"""
+    """part of failover-loop 75, failover-loop 76"""
     assert carried_status(json.dumps(frame).encode()) == status
 
 

@@ -61,7 +61,7 @@ def test_other_forms_are_read_as_far_as_they_go(raw: bytes, stated: bool, text: 
     ],
 )
 def test_a_prompt_too_long_is_recognised_under_400_only(error: dict[str, str]):
-    """failover-loop 101, failover-loop 102"""
+    """failover-loop 101, part of failover-loop 102"""
     assert reasons.too_long(400, body(**error))
     assert not reasons.too_long(422, body(**error))
 

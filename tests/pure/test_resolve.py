@@ -77,7 +77,9 @@ async def test_a_group_gives_its_members_in_priority_order(name):
         pytest.param("openrouter/z-ai/glm-4.6", "provider not found: openrouter", id="routing 7"),
         pytest.param("my-provider/M1", "model not found: M1 on provider my-provider", id="routing 8"),
         pytest.param("/m1", "provider not found: ", id="an empty provider"),
-        pytest.param("z-ai-like-name-nobody-has", "model not found: z-ai-like-name-nobody-has", id="routing 93"),
+        pytest.param(
+            "z-ai-like-name-nobody-has", "model not found: z-ai-like-name-nobody-has", id="part of routing 93"
+        ),
     ],
 )
 async def test_a_name_that_does_not_resolve_is_a_404(name, text):
@@ -139,7 +141,7 @@ async def test_an_open_circuit_does_not_stop_a_direct_request():
 
 
 async def test_embeddings_group_like_chat():
-    """routing 12"""
+    """part of routing 12"""
     one, two = model(P1, "embed-x", modality="embedding"), model(P2, "org/embed-x", modality="embedding")
     assert await names("hotel/embed-x", table(P1, P2, one, two, Stored("embed-x", [one.id, two.id]))) == [
         "OpenRouter",
@@ -207,7 +209,7 @@ async def test_retry_after_is_whole_seconds_from_1_to_60(seconds, shown):
 
 
 async def test_only_quota_pins_everywhere_are_an_exhausted_quota():
-    """routing 17"""
+    """part of routing 17"""
     problem = await refused("hotel/glm-4.6", board=FakeBoard(OpenRouter=PINNED, NanoGPT=PINNED))
     assert (problem.status, problem.kind, problem.code) == (429, "provider_quota_exhausted", "insufficient_quota")
     assert problem.retry_after == 60
@@ -354,7 +356,7 @@ def lines(caplog):
 
 
 async def test_the_log_lines_of_a_resolution(caplog):
-    """routing 25. The lines of case 25a."""
+    """routing 25a"""
     caplog.set_level(logging.DEBUG, "resolve")
     await ask("hotel/glm-4.6", board=FakeBoard(NanoGPT=OPEN))
     skip = (
@@ -453,7 +455,7 @@ async def test_a_bare_name_fails_over_and_is_gated_like_a_group():
 
 
 async def test_a_stale_inventory_does_not_change_a_groups_order():
-    """routing 96. The half about the priority strategy."""
+    """part of routing 96. The half about the priority strategy."""
     stale = provider("OpenRouter", 1.0, inventory_stale=True)
     assert await names("hotel/glm-4.6", table(stale, P2, M1, M2, GLM)) == ["OpenRouter", "NanoGPT"]
 

@@ -82,7 +82,7 @@ def test_empty_answers_open_a_circuit(board):
 
 
 def test_one_402_opens_at_once_and_a_second_model_darkens_the_provider(board):
-    """circuit-breaker 14"""
+    """part of circuit-breaker 14"""
     board.say(status(402))
     assert board.circuit()["last_status"] == 402
     assert board.circuit()["consecutive_fails"] == 5
@@ -105,7 +105,7 @@ def test_forwarded_rate_limits_never_open(board):
 
 
 def test_unclassified_rate_limits_are_plain_charges(board):
-    """circuit-breaker 17"""
+    """part of circuit-breaker 17"""
     board.say(*[status(429)] * 5)
     assert board.circuit()["state"] == "open"
     assert board.circuit()["last_cause"] == "upstream status 429"

@@ -63,7 +63,7 @@ def test_the_closed_event_has_exactly_these_members(board, clock, told):
 
 
 def test_the_open_that_darkens_a_provider_speaks_for_the_provider(board, told):
-    """circuit-breaker 63. The first open is about a model, what comes after it about the provider."""
+    """part of circuit-breaker 63. The first open is about a model, what comes after it about the provider."""
     for model in ("m1", "m2", "m3"):
         board.say(*[BAD] * 5, model=model)
     assert ["model_id" in e.metadata for e in told] == [True, False, False]
@@ -144,7 +144,7 @@ def test_a_new_window_counts_from_one(board, clock, told):
 
 
 def test_an_outage_and_its_recovery_leave_five_lines(board, clock, lines, told):
-    """circuit-breaker 68b"""
+    """part of circuit-breaker 68b"""
     board.say(*[status(502)] * 5)
     clock.advance(60)
     board.fail_probe(verdict.probe_failed(200))

@@ -77,7 +77,7 @@ async def test_a_held_lease_leaves_the_candidate_out_while_another_is_left(house
 
 
 async def test_a_dark_group_says_when_the_first_circuit_comes_back(house):
-    """circuit-breaker 69. The unpinned half: the earliest of the retry instants, rounded up."""
+    """part of circuit-breaker 69. The unpinned half: the earliest of the retry instants, rounded up."""
     for who, later in (("Aurora", 20.5), ("Borealis", 10), ("Corona", 0)):
         house.say(who, *[BAD] * 5)
         house.clock.advance(later)

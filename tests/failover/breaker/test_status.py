@@ -77,7 +77,7 @@ def test_a_circuit_that_is_due_reads_half_open_without_a_retry(board, clock):
 
 
 def test_one_open_circuit_of_three_counts_the_provider_as_open(board):
-    """circuit-breaker 64"""
+    """part of circuit-breaker 64"""
     board.say(SUCCESS, model="m1")
     board.say(BAD, model="m2")
     board.open(model="m3")
@@ -88,7 +88,7 @@ def test_one_open_circuit_of_three_counts_the_provider_as_open(board):
 
 
 def test_reading_never_moves_a_state(board, clock):
-    """circuit-breaker 64"""
+    """part of circuit-breaker 64"""
     board.open()
     clock.advance(61)
     first = board.status({A: "Aurora"}, True)
@@ -160,7 +160,7 @@ def test_the_answer_is_plain_json(board, clock):
     assert msgspec.json.decode(text) == board.status({A: "Aurora"}, True)
 
 
-def test_a_reset_names_what_it_cleared(board, clock, lines):
+def test_a_reset_names_what_it_cleared(board, clock, lines, told):
     """circuit-breaker 68"""
     for n in range(5):
         board.say(BAD, model=f"m{n}")
@@ -168,7 +168,9 @@ def test_a_reset_names_what_it_cleared(board, clock, lines):
     board.open(provider=B)
     clock.advance(59)
     before = len(lines())
+    told.clear()
     cleared = board.reset()
+    assert told == []
     assert [r.previous for r in cleared] == [State.CLOSED] * 5 + [State.OPEN] * 2
     assert Reset(B, "m", State.OPEN) in cleared
     assert board.status({A: "Aurora"}, True) == {"closed": 1, "half_open": 0, "open": 0}

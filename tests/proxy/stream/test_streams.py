@@ -228,8 +228,10 @@ async def test_an_empty_answer_is_forwarded_and_charged_once(
     assert got.events[-1] == "[DONE]" and not provider_b.calls
     assert ab.trail == [(0, "A", 200, None, "charge")] and ab.fails("A") == 1
     provider_a.script(events(ROLE, usage_chunk(usage={"prompt_tokens": 3, "completion_tokens": 0})))
-    assert (await ab.ask(stream=True)).status == 200
-    assert ab.fails("A") == 2
+    got = await ab.ask(stream=True)
+    assert got.status == 200 and got.events[-1] == "[DONE]" and not provider_b.calls
+    assert ab.trail == [(0, "A", 200, None, "charge")] and ab.fails("A") == 2
+    assert ab.cause("A") == ("response completed without delivering content", 200)
 
 
 @pytest.mark.parametrize("behaviour", [empty_stream(), empty_stream(done=False), beats(b": ping\n\n")])
@@ -248,7 +250,8 @@ async def test_an_empty_stream_without_5xx_in_the_list_is_the_last_word(
     """failover-loop 67a"""
     ab.set(failover_retry_on_statuses="429")
     provider_a.script(empty_stream())
-    assert (await ab.ask(stream=True)).status == 502
+    got = await ab.ask(stream=True)
+    assert got.said == (502, "provider returned an empty stream (provider A, upstream HTTP 200)")
     assert not provider_b.calls and ab.fails("A") == 1
 
 
@@ -264,7 +267,7 @@ async def test_a_role_and_a_clean_end_move_on(ab: Stage, provider_a: FakeProvide
 
 
 async def test_an_error_as_first_event_is_as_if_that_status_had_come(ab: Stage, provider_a: FakeProvider):
-    """failover-loop 75"""
+    """part of failover-loop 75"""
     provider_a.script(first_event_error({"message": "boom"}))
     assert words(await ab.ask(stream=True)) == "from B"
     assert ab.trail[0] == (0, "A", 200, "provider_error", "charge")
@@ -336,6 +339,7 @@ async def test_no_headers_in_time_is_left_for_the_next(ab: Stage, provider_a: Fa
     assert words(await ab.ask(stream=True)) == "from B"
     assert len(provider_a.calls) == 1
     assert ab.trail[0] == (0, "A", None, "provider_timeout", "charge") and ab.fails("A") == 1
+    assert ab.row.attempts is not None and 190 <= ab.row.attempts[0]["duration_ms"] < 900
     assert "proxy: upstream sent no response headers before the header timeout" in caplog.messages
 
 
@@ -360,6 +364,7 @@ async def test_a_clean_end_without_anything_said_is_a_truncation(ab: Stage, prov
         )
         assert (ab.row.state, ab.row.status_code, ab.row.error_kind) == ("failed", 0, "provider_error")
         assert ab.trail == [(0, "A", 200, "provider_error", "charge")]
+        assert ab.cause("A") == ("response failed after headers", 200)
     assert ab.state("A") == "open"
 
 
@@ -373,6 +378,7 @@ async def test_a_cut_after_output_ends_in_one_error_frame(
     assert words(got) == "tok0 tok1 tok2 "
     assert last_error(got)["message"] == "stream failed: upstream connection error"
     assert not provider_b.calls and ab.trail == [(0, "A", 200, "provider_error", "charge")]
+    assert ab.fails("A") == 1 and ab.cause("A") == ("response failed after headers", 200)
     assert "127.0.0.1" not in got.body.decode()
     assert ab.charged > 0 and ab.row.tokens_completion == 0
 
@@ -386,7 +392,8 @@ async def test_an_error_event_after_output_is_the_one_error_the_client_sees(
     assert got.events[-1] == '{"error": {"message": "broke with [redacted]"}}' and len(got.events) == 2
     assert not provider_b.calls
     assert ab.trail == [(0, "A", 200, "provider_error", "charge")]
-    assert (ab.row.status_code, ab.row.error_message) == (0, "broke with [redacted]")
+    assert (ab.row.status_code, ab.row.state, ab.row.error_message) == (0, "failed", "broke with [redacted]")
+    assert ab.fails("A") == 1 and ab.cause("A") == ("response failed after headers", 200)
 
 
 async def test_an_error_event_that_repeats_the_prompt_is_withheld_in_the_row(ab: Stage, provider_a: FakeProvider):

@@ -73,12 +73,13 @@ async def test_without_its_setting_the_last_one_is_asked_once(stage: Stage, prov
 
 async def test_with_no_budget_left_there_is_no_retry(stage: Stage, provider_a: FakeProvider):
     """failover-loop 21"""
-    stage.set(request_timeout="600ms")
+    stage.set(request_timeout="350ms")
     stage.member("A", provider_a.url)
-    provider_a.script(after(0.15, status(503)))
+    provider_a.script(after(0.2, status(503)))
     got = await stage.ask()
     assert got.said == (503, "the provider failed to serve this request (provider A, upstream HTTP 503)")
     assert len(provider_a.calls) == 1 and stage.waits == []
+    assert stage.row.error_message == "scripted 503", "the body was still read"
 
 
 async def test_a_direct_request_retries_like_the_last(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
@@ -106,7 +107,7 @@ async def test_the_backoff_doubles_with_each_contact(ab: Stage, provider_a: Fake
 
 
 async def test_the_lines_of_a_failover(ab: Stage, provider_a: FakeProvider, caplog: pytest.LogCaptureFixture):
-    """failover-loop 26a"""
+    """part of failover-loop 26a"""
     caplog.set_level(logging.INFO)
     provider_a.script(status(502))
     await ab.ask()
@@ -239,7 +240,7 @@ async def test_a_prompt_too_long_for_everyone_is_the_providers_400(
 
 
 async def test_where_the_own_window_is_unknown_everyone_qualifies(ab: Stage, provider_a: FakeProvider):
-    """failover-loop 102"""
+    """part of failover-loop 102"""
     message = "prompt is too long: 212345 tokens > 200000 maximum"
     provider_a.script(status(400, {"error": {"message": message, "type": "invalid_request_error"}}))
     assert (await ab.ask()).status == 200
@@ -280,7 +281,7 @@ async def test_a_dead_first_provider_is_asked_exactly_five_times_of_twenty_five(
 
 
 async def test_a_skip_is_on_the_trail_before_the_attempts(ab: Stage, provider_a: FakeProvider):
-    """failover-loop 95"""
+    """part of failover-loop 95"""
     provider_a.script(status(402))
     await ab.ask()
     await ab.ask()
@@ -305,11 +306,11 @@ async def test_one_of_many_probes_and_the_others_go_elsewhere(
     provider_a.script(status(402), after(0.2, answer("from A")))
     await ab.ask()
     ab.clock.advance(90_000)
-    answers = await asyncio.gather(*(ab.ask() for _ in range(20)))
+    answers = await asyncio.gather(*(ab.ask() for _ in range(50)))
     texts = [got.json["choices"][0]["message"]["content"] for got in answers]
-    assert (texts.count("from A"), texts.count("from B")) == (1, 19)
+    assert (texts.count("from A"), texts.count("from B")) == (1, 49)
     skipped = [row for row in ab.rows[1:] if row.attempts and row.attempts[0]["attempt"] == -1]
-    assert len(skipped) == 19
+    assert len(skipped) == 49
     assert all(row.attempts and row.attempts[0]["detail"] == "probe in progress" for row in skipped)
     assert all(
         row.attempts and row.attempts[0]["breaker"] == "skipped" and row.attempts[1]["attempt"] == 0 for row in skipped
@@ -323,8 +324,8 @@ async def test_without_a_lease_everyone_probes(ab: Stage, provider_a: FakeProvid
     provider_a.script(status(402), after(0.05, answer("from A")))
     await ab.ask()
     ab.clock.advance(90_000)
-    answers = await asyncio.gather(*(ab.ask() for _ in range(10)))
-    assert {got.json["choices"][0]["message"]["content"] for got in answers} == {"from A"}
+    answers = await asyncio.gather(*(ab.ask() for _ in range(50)))
+    assert [got.json["choices"][0]["message"]["content"] for got in answers] == ["from A"] * 50
 
 
 async def test_the_probes_lease_ends_when_its_client_hangs_up(ab: Stage, provider_a: FakeProvider):

@@ -59,7 +59,7 @@ async def test_a_refused_connection_is_tried_three_times_and_charged_once(ab: St
     got = await ab.ask()
     assert got.status == 200
     assert ab.trail == [(0, "A", None, "provider_error", "charge"), (1, "B", 200, None, "success")]
-    assert ab.fails("A") == 1
+    assert ab.fails("A") == 1 and ab.cause("A") == ("upstream request failed", 0)
     # two transport retries, then the backoff before B
     assert ab.waits == [pytest.approx(0.15), pytest.approx(0.25), pytest.approx(0.15)]
 
@@ -74,11 +74,21 @@ async def test_a_name_that_resolves_at_the_third_try_leaves_no_trace(ab: Stage, 
     assert ab.trail == [(0, "A", 200, None, "success")] and ab.row.failover_attempt == 0
 
 
-async def test_a_reset_after_the_request_was_written_is_tried_again(ab: Stage, provider_a: FakeProvider):
-    """failover-loop 12"""
-    provider_a.script(reset(), answer("from A"))
+@pytest.mark.parametrize("resets", [1, 2])
+async def test_a_reset_after_the_request_was_written_is_tried_again(resets: int, ab: Stage, provider_a: FakeProvider):
+    """failover-loop 12, circuit-breaker 21"""
+    provider_a.script(*[reset()] * resets, answer("from A"))
     assert (await ab.ask()).status == 200
-    assert len(provider_a.calls) == 2 and ab.trail == [(0, "A", 200, None, "success")]
+    assert len(provider_a.calls) == resets + 1 and ab.trail == [(0, "A", 200, None, "success")]
+    assert ab.fails("A") == 0
+
+
+async def test_three_resets_are_one_charge(ab: Stage, provider_a: FakeProvider):
+    """circuit-breaker 21"""
+    provider_a.script(reset())
+    assert (await ab.ask()).status == 200
+    assert len(provider_a.calls) == 3 and ab.fails("A") == 1
+    assert ab.trail == [(0, "A", None, "provider_error", "charge"), (1, "B", 200, None, "success")]
 
 
 @pytest.mark.parametrize(
@@ -110,8 +120,8 @@ async def test_a_malformed_status_line_moves_on_with_one_charge(ab: Stage, provi
     """failover-loop 13"""
     provider_a.script(raw(b"NONSENSE\r\n\r\n"))
     assert (await ab.ask()).status == 200
-    assert len(provider_a.calls) == 1
-    assert ab.trail[0] == (0, "A", None, "provider_error", "charge")
+    assert len(provider_a.calls) == 1 and ab.fails("A") == 1
+    assert ab.trail == [(0, "A", None, "provider_error", "charge"), (1, "B", 200, None, "success")]
 
 
 async def test_a_dial_that_times_out_moves_on_with_one_charge(stage: Stage, provider_b: FakeProvider):
@@ -122,6 +132,7 @@ async def test_a_dial_that_times_out_moves_on_with_one_charge(stage: Stage, prov
         stage.set(request_timeout="300ms")
         assert (await stage.ask()).status == 200
     assert stage.trail[0] == (0, "A", None, "failover_timeout", "charge") and stage.fails("A") == 1
+    assert stage.waits == [pytest.approx(0.15)], "only the pause before B"
 
 
 async def test_a_direct_request_never_goes_elsewhere(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
@@ -259,7 +270,7 @@ async def test_empty_choices_move_on_with_one_charge(
 
 
 async def test_five_empty_answers_open_the_circuit(ab: Stage, provider_a: FakeProvider):
-    """failover-loop 67, circuit-breaker 5"""
+    """part of failover-loop 67, circuit-breaker 5"""
     provider_a.script(reply(200, {"choices": []}))
     for _ in range(5):
         got = await ab.ask("A/m")
@@ -293,8 +304,12 @@ async def test_a_bare_end_is_served_and_judged_by_its_reason(
     reason: str, breaker: str, ab: Stage, provider_a: FakeProvider
 ):
     """failover-loop 68, circuit-breaker 6"""
-    body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": reason}]}
+    usage = {"prompt_tokens": 3, "completion_tokens": 0, "total_tokens": 3}
+    body = {
+        "usage": usage,
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": reason}],
+    }
     provider_a.script(reply(200, body))
     got = await ab.ask()
     assert got.status == 200 and got.json["choices"][0]["finish_reason"] == reason
-    assert ab.trail == [(0, "A", 200, None, breaker)]
+    assert ab.trail == [(0, "A", 200, None, breaker)] and ab.fails("A") == (breaker == "charge")
