@@ -166,7 +166,7 @@ async def test_a_group_that_is_off_or_empty_is_a_404(group, text):
 
 
 async def test_every_toggle_off_leaves_nobody():
-    """routing 14, failover-loop 94"""
+    """routing 14"""
     group = Stored("glm-4.6", [M1.id, M2.id], {M1.id: False, M2.id: False})
     problem = await refused("hotel/glm-4.6", table(P1, P2, M1, M2, group))
     assert (problem.status, problem.retry_after) == (502, None)

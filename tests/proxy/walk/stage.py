@@ -46,6 +46,7 @@ class Stage:
         self._providers: dict[str, ProviderRow] = {}
         self._models: dict[str, ModelRow] = {}
         self._order: list[str] = []
+        self._toggles: dict[str, bool] = {}
         self._stored: dict[str, str] = {}
         self.waits: list[float] = []
         self.hold: asyncio.Event | None = None  # waits last until it is set
@@ -80,11 +81,16 @@ class Stage:
         window: int | None = None,
         kind: str = "custom",
         grouped: bool = True,
+        on: bool = True,
+        broken_key: bool = False,
     ) -> None:
-        """A provider with one model (or one model more of it), at the end of the group."""
+        """A provider with one model (or one model more of it), at the end of the group.
+
+        *on*: the entry's toggle; *broken_key*: there is a key, and it can not be decrypted.
+        """
         number = len(self._models) + 1
         provider_id = f"00000000-0000-4000-8000-{ord(name[0]):012d}"
-        sealed = None
+        sealed = SealedKey(b"broken", b"", b"") if broken_key else None
         if key:
             sealed = SealedKey(key.encode(), b"", b"")
             KEYRING._kept[sealed] = (key, time.monotonic() + 600)
@@ -98,6 +104,7 @@ class Stage:
         self._models[row.id] = _model(row)
         if grouped:
             self._order.append(row.id)
+            self._toggles[row.id] = on
         self._install()
 
     def set(self, **values: str) -> None:
@@ -119,7 +126,11 @@ class Stage:
             by_id,
         )
         group = SimpleNamespace(
-            display_model="g", display_name="", priority_order=self._order, entry_enabled={}, group_enabled=True
+            display_model="g",
+            display_name="",
+            priority_order=self._order,
+            entry_enabled=self._toggles,
+            group_enabled=True,
         )
         cache.SNAPSHOT._value = catalogue
         table.SNAPSHOT._value = table.join(catalogue, [("00000000-0000-4000-a000-000000000001", group)])
