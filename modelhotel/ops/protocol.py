@@ -3,15 +3,24 @@
 uvicorn lets a head grow without end, before anyone was asked for a key; it appends the trailers of a chunked body to
 the headers of the request, where a late ``Authorization`` or ``X-Forwarded-For`` would pass for a header; and it loses
 the body of a request that offers an upgrade, as Java's HTTP client does by default (``Upgrade: h2c``).
+
+Answers go through :class:`modelhotel.ops.cycle.Cycle`, and one timer per connection ends its rest: it is looked at when
+it fires, not made anew for every request.
 """
 
-from typing import Any
+import asyncio
+import urllib.parse
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from modelhotel.ops.cycle import Cycle
+
 HEAD_LIMIT = 64 * 1024
 """Bytes of a request line with its headers, and of anything else between two pieces of body."""
+BODY_HIGH = 64 * 1024
+"""Bytes of a request body that wait for the application before the socket is paused."""
 _INVALID = "Invalid HTTP request received."
 _TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
@@ -26,10 +35,11 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._quiet = 0  # bytes since the last piece of body, or since the last request was whole
         self._offered = False  # the parser takes the request in hand for the last one in HTTP/1.1
+        self._resting_since: float | None = None  # loop time of the last answer's end; None while a request is in hand
 
     def data_received(self, data: bytes) -> None:
         self._quiet += len(data)
-        self._unset_keepalive_if_required()
+        self._resting_since = None
         try:
             self._feed(data)
         except httptools.HttpParserError:
@@ -59,24 +69,94 @@ class Connection(HttpToolsProtocol):
         return b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(lines))
 
     def on_headers_complete(self) -> None:
+        parser, scope = self.parser, cast(dict[str, Any], self.scope)
         if self._quiet > HEAD_LIMIT and sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT:
             raise ValueError("head over the limit")
-        if self.parser.get_method() == b"CONNECT":
+        method = parser.get_method()
+        if method == b"CONNECT":
             raise ValueError("no proxy")
-        if self.parser.should_upgrade():
+        if parser.should_upgrade():
             self._offered = True
             return
-        super().on_headers_complete()
+        version = parser.get_http_version()
+        scope["method"] = method.decode("ascii")
+        if version != "1.1":
+            scope["http_version"] = version
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["path"] = self.root_path + (urllib.parse.unquote(path) if "%" in path else path)
+        scope["raw_path"] = self.root_path.encode("ascii") + url.path
+        scope["query_string"] = url.query or b""
         self.headers = []  # the scope keeps the list that is complete
+        self._begin(scope, version != "1.0" and parser.should_keep_alive())
+
+    def _begin(self, scope: dict[str, Any], keep_alive: bool) -> None:
+        """The request's task starts now, or when those before it on this connection were answered."""
+        before = cast(Cycle | None, self.cycle)
+        cycle = Cycle(
+            scope=cast(Any, scope),
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=keep_alive,
+            on_response=self.on_response_complete,
+        )
+        self.cycle = cycle
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         self._quiet = 0
-        super().on_body(body)
+        cycle = self.cycle
+        if self._offered or cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > BODY_HIGH:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        if not self._offered:
-            self._quiet = 0
-            super().on_message_complete()
+        if self._offered:
+            return
+        self._quiet = 0
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+            return
+        self._resting_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._watch_rest(self.timeout_keep_alive)
+
+    def _watch_rest(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._resting_since is None or self.transport.is_closing():
+            return  # the next answer's end starts the watch again
+        left = self._resting_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._watch_rest(left)
+        else:
+            self.transport.close()
 
     def _refuse(self) -> None:
         # An answer that is still running is cut: nothing else may be written into it.

@@ -1,0 +1,255 @@
+"""Answers on the wire: one write for a head with its body, streams at once, the rules uvicorn holds too."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import uvicorn
+
+from modelhotel.ops.protocol import Connection
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def _start(*headers: tuple[bytes, bytes], status: int = 200) -> dict[str, Any]:
+    return {"type": "http.response.start", "status": status, "headers": list(headers)}
+
+
+def _body(data: bytes, more: bool = False) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written, one entry per write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.writes.append(bytes(data))
+
+    def writelines(self, pieces: Any) -> None:
+        self.writes.append(b"".join(pieces))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+async def _served(app: App, *requests: bytes, turns: int = 20, keep_alive: float = 75) -> tuple[Connection, Wire]:
+    config = uvicorn.Config(app, log_config=None, server_header=False, date_header=False, lifespan="off")
+    config.load()
+    config.timeout_keep_alive = keep_alive  # type: ignore[assignment]
+    state = uvicorn.server.ServerState()
+    wire = Wire()
+    connection = Connection(config=config, server_state=state, app_state={}, _loop=asyncio.get_running_loop())
+    connection.connection_made(wire)
+    for request in requests:
+        connection.data_received(request)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    return connection, wire
+
+
+GET = b"GET /v1/models?a=b%20c HTTP/1.1\r\nHost: x\r\n\r\n"
+HEAD = b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def _answers(*messages: dict[str, Any]) -> App:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        for message in messages:
+            await send(message)
+
+    return app
+
+
+def test_a_head_with_a_length_is_written_together_with_its_body():
+    app = _answers(_start((b"content-length", b"2"), (b"content-type", b"text/plain")), _body(b"ok"))
+    _, wire = asyncio.run(_served(app, GET))
+    assert wire.writes == [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: text/plain\r\n\r\nok"]
+    assert not wire.closed
+
+
+def test_a_large_body_is_one_write_too():
+    body = b"x" * 100_000
+    _, wire = asyncio.run(_served(_answers(_start((b"content-length", b"100000")), _body(body)), GET))
+    assert len(wire.writes) == 1
+    assert wire.writes[0].endswith(body)
+
+
+def test_the_head_of_a_stream_does_not_wait_for_its_first_chunk():
+    seen: list[list[bytes]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(_start())
+        await asyncio.sleep(0)
+        seen.append(list(wire_of[0].writes))
+        await send(_body(b"one", more=True))
+        await send(_body(b""))
+
+    wire_of: list[Wire] = []
+
+    async def run() -> Wire:
+        config = uvicorn.Config(app, log_config=None, server_header=False, date_header=False, lifespan="off")
+        config.load()
+        wire = Wire()
+        wire_of.append(wire)
+        connection = Connection(
+            config=config, server_state=uvicorn.server.ServerState(), app_state={}, _loop=asyncio.get_running_loop()
+        )
+        connection.connection_made(wire)
+        connection.data_received(GET)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return wire
+
+    wire = asyncio.run(run())
+    assert seen == [[b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"]]
+    assert wire.writes[1:] == [b"3\r\none\r\n", b"0\r\n\r\n"]
+
+
+def test_a_first_chunk_that_comes_at_once_goes_with_its_head():
+    _, wire = asyncio.run(_served(_answers(_start(), _body(b"one", more=True), _body(b"")), GET))
+    assert wire.writes == [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n", b"0\r\n\r\n"]
+
+
+def test_head_gets_no_body_and_keeps_the_length():
+    _, wire = asyncio.run(_served(_answers(_start((b"content-length", b"5")), _body(b"12345")), HEAD))
+    assert wire.writes == [b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"]
+
+
+def test_204_has_neither_length_nor_body():
+    _, wire = asyncio.run(_served(_answers(_start(status=204), _body(b"")), GET))
+    assert wire.writes == [b"HTTP/1.1 204 No Content\r\n\r\n"]
+
+
+def test_close_ends_the_connection():
+    app = _answers(_start((b"connection", b"close"), (b"content-length", b"0")), _body(b""))
+    _, wire = asyncio.run(_served(app, GET))
+    assert wire.closed
+    old = b"GET / HTTP/1.0\r\n\r\n"
+    _, wire = asyncio.run(_served(_answers(_start((b"content-length", b"0")), _body(b"")), old))
+    assert wire.writes == [b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"]
+    assert wire.closed
+
+
+@pytest.mark.parametrize(
+    "pair", [(b"x-bad", b"a\r\nset-cookie: b"), (b"x bad", b"a"), (b"content-type", b"text/plain\n")]
+)
+def test_a_header_that_would_break_out_of_its_line_is_a_500(pair):
+    _, wire = asyncio.run(_served(_answers(_start(pair, (b"content-length", b"0")), _body(b"")), GET))
+    assert wire.writes[0].startswith(b"HTTP/1.1 500 ")
+    assert b"set-cookie" not in wire.writes[0]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (_start((b"content-length", b"5")), _body(b"123")),
+        (_start((b"content-length", b"1")), _body(b"123")),
+    ],
+    ids=["shorter", "longer"],
+)
+def test_a_body_of_another_length_ends_the_connection(messages):
+    _, wire = asyncio.run(_served(_answers(*messages), GET))
+    assert wire.closed
+
+
+def test_an_answer_that_stops_before_its_body_sends_nothing():
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(_start((b"content-length", b"5")))
+        raise ValueError
+
+    _, wire = asyncio.run(_served(app, GET))
+    assert wire.writes == []
+    assert wire.closed
+
+
+def test_messages_out_of_order_are_errors():
+    problems: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        for message in (_body(b""), _start((b"content-length", b"0")), _start(), _body(b""), _body(b"")):
+            try:
+                await send(message)
+            except RuntimeError as problem:
+                problems.append(str(problem))
+
+    asyncio.run(_served(app, GET))
+    assert len(problems) == 3
+
+
+def test_pipelined_requests_are_answered_in_order():
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        path = scope["path"].encode()
+        if path == b"/a":
+            await asyncio.sleep(0.01)
+        await send(_start((b"content-length", b"2")))
+        await send(_body(path))
+
+    async def run() -> Wire:
+        _, wire = await _served(app, b"GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.05)
+        return wire
+
+    wire = asyncio.run(run())
+    assert [write[-2:] for write in wire.writes] == [b"/a", b"/b"]
+
+
+def test_a_request_body_in_pieces_and_its_scope():
+    got: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message["body"]
+            more = message["more_body"]
+        got.extend((scope["method"], scope["path"], scope["raw_path"], scope["query_string"], body))
+        await send(_start((b"content-length", b"0")))
+        await send(_body(b""))
+
+    head = b"POST /a%20b?q=1 HTTP/1.1\r\nContent-Length: 6\r\n\r\n"
+    asyncio.run(_served(app, head + b"abc", b"def"))
+    assert got == ["POST", "/a b", b"/a%20b", b"q=1", b"abcdef"]
+
+
+def test_a_connection_rests_only_so_long():
+    async def run(rest: float) -> bool:
+        app = _answers(_start((b"content-length", b"0")), _body(b""))
+        connection, wire = await _served(app, GET, keep_alive=0.05)
+        await asyncio.sleep(0.03)
+        connection.data_received(GET)  # the clock starts anew with this answer's end
+        await asyncio.sleep(rest)
+        return wire.closed
+
+    assert not asyncio.run(run(0.03))
+    assert asyncio.run(run(0.2))
+
+
+def test_a_request_in_hand_is_no_rest():
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/slow":
+            await asyncio.sleep(0.1)
+        await send(_start((b"content-length", b"0")))
+        await send(_body(b""))
+
+    async def run() -> tuple[int, bool]:
+        connection, wire = await _served(app, GET, keep_alive=0.03)
+        connection.data_received(b"GET /slow HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.11)
+        return len(wire.writes), wire.closed
+
+    assert asyncio.run(run()) == (2, False)
