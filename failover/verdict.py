@@ -69,6 +69,11 @@ def empty(status: int) -> Judgement:
     return Judgement(Verdict.CHARGE, "response completed without delivering content", status, "charge")
 
 
+def passed_without_body(status: int) -> Judgement:
+    """A 204 or 205 of an endpoint whose answers pass through: neither good nor bad (failover-loop 18)."""
+    return Judgement(Verdict.NOOP, "", status, "noop")
+
+
 def undecodable(status: int) -> Judgement:
     return Judgement(Verdict.CHARGE, "upstream body could not be translated", status, "charge")
 

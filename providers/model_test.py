@@ -15,6 +15,7 @@ from modelhotel.core.faults import Refusal
 from providers import control, ports, sanitize
 from providers.cache import ProviderRow, row_of
 from providers.keyring import KEYRING
+from providers.kinds.base import CHAT_PATH
 from providers.model_verbs import parse_id
 from providers.models import Model
 from providers.upstream.interface import Request, UpstreamError
@@ -86,7 +87,7 @@ async def _ask(provider: ProviderRow, model_id: str, key: str) -> Reply:
     begun, deadline = time.monotonic(), loop.time() + SECONDS
     headers_at: float | None = None
     request = Request(
-        "POST", provider.kind.chat_url(provider.base_url), provider.kind.headers(key), _body(provider, model_id)
+        "POST", provider.kind.url(provider.base_url, CHAT_PATH), provider.kind.headers(key), _body(provider, model_id)
     )
 
     def since() -> float:

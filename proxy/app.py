@@ -23,6 +23,7 @@ from modelhotel.core.options import Options
 from providers.keyring import KEYRING
 from proxy import answers, body, keys, walk
 from proxy.answers import Answer, Header
+from proxy.endpoints import ENDPOINTS, Endpoint
 from proxy.exchange import Exchange, Receive, Scope, Send
 from proxy.keys import KeyRow
 from proxy.metering import METER
@@ -33,7 +34,6 @@ from requestlogs.recorder import RECORDER
 
 log = logging.getLogger("proxy")
 
-CHAT = "/v1/chat/completions"
 MODELS = "/v1/models"
 _MODEL = "/v1/models/"
 _POST, _GET = b"POST", b"GET, HEAD"
@@ -139,9 +139,10 @@ async def _route(call: _Call) -> None:
     path: str = call.scope["path"]
     if path.endswith("/"):
         path = path[:-1]
-    if path == CHAT:
+    endpoint = ENDPOINTS.get(path)
+    if endpoint is not None:
         if method == "POST":
-            return await _chat(call)
+            return await _ask(call, endpoint)
         allow = _POST
     elif path == MODELS or path.startswith(_MODEL):
         if method in ("GET", "HEAD"):
@@ -200,19 +201,19 @@ async def _refuse(call: _Call, message: str, name: str = "") -> None:
     await call.say(answers.error(401, message, answers.INVALID_API_KEY), _CLOSE)
 
 
-# -- POST /v1/chat/completions
+# -- POST: what asks a provider
 
 
-async def _chat(call: _Call) -> None:
+async def _ask(call: _Call, endpoint: Endpoint) -> None:
     key = await _authenticate(call)
     if key is None:
         return
     call.answered = True  # from here on by the exchange
-    draft = Draft("chat", request_hash=call.request_hash, arrival=call.arrival)
+    draft = Draft(endpoint.family, request_hash=call.request_hash, arrival=call.arrival)
     draft.virtual_key_id, draft.virtual_key_name, draft.owner_user_id = key.id, key.name, key.owner_user_id
     draft.client_ip = call.client
     exchange = Exchange(
-        call.scope, call.receive, call.send, draft=draft, opts=call.opts, key=key, headers=call.base, endpoint="chat"
+        call.scope, call.receive, call.send, draft=draft, opts=call.opts, key=key, headers=call.base, endpoint=endpoint
     )
     RECORDER.start(draft)
     try:
@@ -237,7 +238,7 @@ async def _serve(call: _Call, exchange: Exchange) -> None:
     draft = exchange.draft
     try:
         raw = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size)
-        asked = body.parse(raw)
+        asked = exchange.endpoint.parse(raw)
     except body.ClientGone:
         exchange.gone = True
         return _fail(draft, 499, "client_disconnect", "client disconnected")

@@ -14,8 +14,7 @@ from failover.verdict import Judgement, Verdict
 from modelhotel.core import catalogue, durations, logformat
 from providers.upstream.interface import FaultKind, Response, UpstreamError
 from proxy import metering, outgoing, reasons, secrecy, terminal
-from proxy.answers import JSON
-from proxy.dialects import chat
+from proxy.answers import JSON, Header
 from proxy.exchange import Exchange
 from proxy.metering import METER
 from proxy.policy import Policy
@@ -46,7 +45,8 @@ SETTLE_SECONDS = 0.25
 SETTLE_BYTES = 4 * 1024
 TIMER_SLACK = 0.005
 """Seconds a timer of the event loop may fire early."""
-_PLAIN = (None, b"", b"identity")
+PLAIN = (None, b"", b"identity")
+"""Content encodings that are none."""
 TRANSIENT = frozenset((500, 502, 503, 504))
 """Statuses the last candidate may repeat (failover-loop 6.2)."""
 
@@ -136,12 +136,16 @@ class Attempt:
             return await self._refused(response)
         self._draft.response_header_ms = self._draft.elapsed_ms()
         if status in (204, 205):
-            self._judge(verdict.empty(status))
+            self._judge(self._bodiless(status))
             await self._serve(status, b"")
             return None
         return await (self._stream(response) if self._exchange.stream else self._whole(response))
 
     # -- verdicts
+
+    def _bodiless(self, status: int) -> Judgement:
+        """What a 2xx says that has no body by its status."""
+        return verdict.empty(status)
 
     def _judge(self, judgement: Judgement) -> None:
         """Tell the breaker, once."""
@@ -229,7 +233,7 @@ class Attempt:
         try:
             body = await response.read(limit)
             # Nobody asked for compression: such bytes are no text that could be shown or kept.
-            return (b"" if response.header(b"content-encoding") not in _PLAIN else body), True
+            return (b"" if response.header(b"content-encoding") not in PLAIN else body), True
         except UpstreamError as problem:
             return problem.partial, False
 
@@ -267,7 +271,7 @@ class Attempt:
             broke, payload = problem, problem.partial
         if broke is not None and broke.kind is FaultKind.TOO_LARGE:
             return self._no_answer(reasons.TOO_LARGE, kind="provider_bad_request", moves_on=False)
-        answer = chat.read_answer(payload)
+        answer = self._exchange.endpoint.read_answer(payload)
         if answer.verdict == "undecodable" and broke is not None:
             return self._body_broke(broke)
         if answer.verdict in ("served", "bare_finish"):
@@ -277,16 +281,7 @@ class Attempt:
             return None
         metering.charge_rejected(self._exchange, self._model, answer.usage)
         if answer.verdict == "undecodable":
-            kind = (response.header(b"content-type") or b"").decode("latin-1")
-            note = f"{answer.problem} ({len(payload)} bytes, {kind or 'no content type'})"
-            attrs = {
-                "adapter": "chat",
-                "error": note,
-                "model": self._model.model_id,
-                "provider": self._provider.name,
-            }
-            log.warning("proxy: upstream body translation failed", extra={"attrs": attrs})
-            return self._no_answer(reasons.UNDECODABLE, verdict.undecodable(status), note=note)
+            return self._undecodable(response, answer.problem, len(payload))
         counted: dict[str, object] = {
             "provider": self._provider.name,
             "model": self._model.model_id,
@@ -295,6 +290,19 @@ class Attempt:
         log.warning("proxy: upstream answered with no choices", extra={"attrs": counted})
         reason = reasons.NO_CHOICES if answer.verdict == "no_choices" else reasons.NO_CONTENT
         return self._no_answer(reason, verdict.empty(status))
+
+    def _undecodable(self, response: Response, problem: str, size: int) -> Failure:
+        """*problem* in the parser's words; none of the *size* bytes is kept."""
+        kind = (response.header(b"content-type") or b"").decode("latin-1")
+        note = f"{problem} ({size} bytes, {kind or 'no content type'})"
+        attrs = {
+            "adapter": self._exchange.endpoint.family,
+            "error": note,
+            "model": self._model.model_id,
+            "provider": self._provider.name,
+        }
+        log.warning("proxy: upstream body translation failed", extra={"attrs": attrs})
+        return self._no_answer(reasons.UNDECODABLE, verdict.undecodable(response.status), note=note)
 
     def _body_broke(self, broke: UpstreamError) -> Failure:
         """A transport failure after the headers: it moves on whatever the status list says."""
@@ -323,9 +331,9 @@ class Attempt:
             moves_on = self._policy.by_status(502)
         return self._failed(Failure(kind, text, answer=answer, moves_on=moves_on), judgement)
 
-    async def _serve(self, status: int, body: bytes) -> None:
+    async def _serve(self, status: int, body: bytes, headers: tuple[Header, ...] = (JSON,)) -> None:
         self._draft.status_code = status
-        await self._exchange.answer(status, body, (JSON,))
+        await self._exchange.answer(status, body, headers)
         if log.isEnabledFor(logging.INFO):
             attrs = {
                 "model": self._exchange.model,

@@ -1,8 +1,8 @@
 """One request as it is lived: what was asked, who asks, and the way back to the client.
 
 The ASGI application makes it, resolution and the walk fill it. Everything that goes to the client goes through
-:meth:`Exchange.answer` or through :meth:`start_stream`, :meth:`write`, :meth:`end`; both put on the headers that every
-answer carries. All times are those of ``time.monotonic``.
+:meth:`Exchange.answer` or through :meth:`start_stream` or :meth:`start_body`, :meth:`write`, :meth:`end`; both put on
+the headers that every answer carries. All times are those of ``time.monotonic``.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from requestlogs.draft import Draft
 
 if TYPE_CHECKING:
     from failover.resolve import Resolution
+    from proxy.endpoints import Endpoint
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -53,7 +54,7 @@ def header_text(text: str) -> bytes:
 
 
 class Exchange:
-    """*endpoint* is the log family. *body* holds the members of the request as the bytes that came, *raw* all of them.
+    """*endpoint* is what was called. *body* holds the members of the request as the bytes that came, *raw* all of them.
 
     *deadline* is the moment after which no further attempt starts, *attempt_seconds* the time of one attempt.
     *committed*: the status line went out. *gone*: the client left before its answer was complete.
@@ -99,7 +100,7 @@ class Exchange:
         opts: Options,
         key: KeyRow,
         headers: list[Header],
-        endpoint: str = "chat",
+        endpoint: "Endpoint",
     ) -> None:
         self.scope = scope
         self.receive = receive
@@ -180,6 +181,17 @@ class Exchange:
         headers = [*_STREAM_HEADERS, *extra, *self.headers]
         if self.scope.get("http_version", "1.1") == "1.1":
             headers.append(_KEEP_ALIVE)
+        if self._about:
+            self._append_about(headers)
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def start_body(self, status: int, extra: Iterable[Header]) -> None:
+        """The status line and the headers of an answer passed on as it arrives: the commit point.
+
+        One that is not ended is cut off by the server, which is how its client learns that it is not whole.
+        """
+        self.committed = True
+        headers = [*extra, *self.headers]
         if self._about:
             self._append_about(headers)
         await self.send({"type": "http.response.start", "status": status, "headers": headers})

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from modelhotel.core import events
 from providers.cache import ModelRow
-from proxy import usage as usages
 from proxy.exchange import Exchange
 from proxy.keys import KeyRow, close_connection, write_counters
 from proxy.usage import Usage
@@ -172,8 +171,8 @@ def charge(exchange: Exchange, model: ModelRow, usage: Usage | None, delivered: 
     _add_cost(exchange, cost(model, reported))
     prompt, completion = reported.prompt, reported.completion
     if delivered:
-        prompt = prompt or usages.tokens(usages.prompt_bytes(exchange.body))
-        completion = completion or usages.tokens(delivered)
+        prompt = prompt or exchange.endpoint.prompt_tokens(exchange.body)
+        completion = completion or exchange.endpoint.completion_tokens(delivered)
     METER.add(exchange.key, prompt + completion)
 
 
@@ -186,7 +185,7 @@ def charge_rejected(exchange: Exchange, model: ModelRow, usage: Usage | None) ->
         prompt = usage.prompt
         exchange.draft.tokens_prompt += prompt
     else:
-        prompt = usages.tokens(usages.prompt_bytes(exchange.body))
+        prompt = exchange.endpoint.prompt_tokens(exchange.body)
     _add_cost(exchange, cost(model, Usage(prompt=prompt)))
     METER.add(exchange.key, prompt)
 

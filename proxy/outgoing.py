@@ -8,7 +8,6 @@ from failover.resolve import Candidate
 from modelhotel.core import catalogue, durations
 from providers.kinds.base import JSON_TYPE
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy.dialects import chat
 from proxy.exchange import Exchange
 from proxy.secrecy import Secrets
 from proxy.tools import Tools
@@ -22,9 +21,9 @@ _TIMEOUTS = frozenset((FaultKind.DIAL_TIMEOUT, FaultKind.HEADER_TIMEOUT, FaultKi
 
 
 def build(exchange: Exchange, candidate: Candidate) -> Request:
-    """The chat request for *candidate*: from scratch, nothing of the client's headers."""
-    provider = candidate.provider
-    body = chat.build_body(
+    """The request for *candidate*: from scratch, nothing of the client's headers."""
+    provider, endpoint = candidate.provider, exchange.endpoint
+    body = endpoint.build_body(
         exchange.body,
         exchange.raw,
         model_id=candidate.model.model_id,
@@ -32,7 +31,7 @@ def build(exchange: Exchange, candidate: Candidate) -> Request:
         stream=exchange.stream,
     )
     headers = [JSON_TYPE, *provider.kind.auth_headers(candidate.key)]
-    return Request("POST", provider.kind.chat_url(provider.base_url), headers, body)
+    return Request("POST", provider.kind.url(provider.base_url, endpoint.target), headers, body)
 
 
 def header_timeout(exchange: Exchange) -> float:

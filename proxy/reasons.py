@@ -15,6 +15,7 @@ FAILED = "the provider failed to serve this request"
 # Reasons of a 2xx that is no answer (failover-loop 9.1, 10.3).
 NO_CHOICES = "provider returned no choices"
 NO_CONTENT = "provider returned no content"
+NO_RESULTS = "provider returned no results"
 EMPTY_STREAM = "provider returned an empty stream"
 STOPPED = "the provider stopped sending its response"
 UNDECODABLE = "the provider returned a response the gateway could not decode"

@@ -54,6 +54,12 @@ def _count(value: object) -> int | None:
     return min(int(value), MAX_COUNT)
 
 
+def first(usage: dict[object, object], *names: str) -> int | None:
+    """The first count above 0 among the members *names*; 0 where only zeros are readable, None where nothing is."""
+    counts = [count for name in names if (count := _count(usage.get(name))) is not None]
+    return next(filter(None, counts), 0) if counts else None
+
+
 def _decode(raw: msgspec.Raw | bytes) -> object:
     """The value; an object with an unreadable number in it loses only that member. None when it is no JSON."""
     try:
@@ -137,6 +143,11 @@ def later(before: Usage | None, after: Usage | None) -> Usage | None:
 def tokens(size: int) -> int:
     """The estimate for *size* bytes of text."""
     return -(-size // BYTES_PER_TOKEN)
+
+
+def prompt_tokens(body: dict[str, msgspec.Raw]) -> int:
+    """The estimate for the prompt of a chat request."""
+    return tokens(prompt_bytes(body))
 
 
 def prompt_bytes(body: dict[str, msgspec.Raw]) -> int:

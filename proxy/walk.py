@@ -209,7 +209,7 @@ class Walk:
         """None: served, or (nothing is *served* then) the probe lease was taken by another request."""
         exchange, provider, model = self._exchange, candidate.provider, candidate.model
         element = self._trail.peek(candidate)
-        attempt = Attempt(exchange, candidate, element, self._policy, self._tools, last=last)
+        attempt = exchange.endpoint.attempt(exchange, candidate, element, self._policy, self._tools, last=last)
         if self._breaking and not self._tools.board().admit(
             provider.id, model.model_id, attempt, alone=alone, direct=not self._resolution.group
         ):
@@ -255,7 +255,7 @@ class Walk:
     def _log_start(self, candidate: Candidate) -> None:
         if not log.isEnabledFor(logging.INFO):
             return
-        attrs: dict[str, object] = {"endpoint": self._exchange.endpoint}
+        attrs: dict[str, object] = {"endpoint": self._exchange.endpoint.family}
         model = {"model": candidate.model.model_id}
         if self._attempts == 1:
             attrs |= {**_who(candidate), **model, "total_candidates": len(self._candidates)}

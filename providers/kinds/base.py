@@ -9,6 +9,7 @@ import msgspec
 
 Header = tuple[bytes, bytes]
 JSON_TYPE: Header = (b"content-type", b"application/json")
+CHAT_PATH = "/chat/completions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,9 @@ class Kind:
         base = base_url.rstrip("/")
         return base[:-3] if base.lower().endswith("/v1") else base
 
-    def chat_url(self, base_url: str) -> str:
-        return self.root(base_url) + "/chat/completions"
+    def url(self, base_url: str, path: str) -> str:
+        """Where the endpoint *path* of OpenAI's API is, such as ``/chat/completions`` (v1-api 11.1)."""
+        return self.root(base_url) + path
 
     def auth_headers(self, key: str) -> list[Header]:
         """Empty for a keyless provider: no auth header of any kind is sent then."""

@@ -7,17 +7,14 @@ is never taken apart.
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
 
 import msgspec
 
 from providers.kinds.base import Kind
 from proxy import usage as usages
-from proxy.usage import Usage
+from proxy.dialects.base import Judged, Members
 
 Raw = msgspec.Raw
-Members = dict[str, Raw]
-Verdict = Literal["served", "no_choices", "no_content", "undecodable", "bare_finish"]
 
 _decode_members = msgspec.json.Decoder(Members).decode
 _decode_items = msgspec.json.Decoder(list[Raw]).decode
@@ -129,21 +126,6 @@ def detailed_reasoning(details: object) -> str:
 # -- the answer
 
 
-class ChatAnswer(msgspec.Struct, frozen=True):
-    """A judged non-streaming answer. *body* is what the client gets (empty unless *verdict* lets it through).
-
-    *carries*: something was delivered. *delivered*: bytes of text, reasoning and tool calls, counted only where
-    *usage* leaves a side open. *problem*: why it is undecodable, in the parser's words, without any of the body.
-    """
-
-    verdict: Verdict
-    body: bytes
-    usage: Usage | None
-    carries: bool
-    delivered: int = 0
-    problem: str = ""
-
-
 _ABSENT = Raw()
 
 
@@ -168,7 +150,7 @@ class _Completion(msgspec.Struct):
 _decode_plain = msgspec.json.Decoder(_Completion).decode
 
 
-def read_answer(payload: bytes) -> ChatAnswer:
+def read_answer(payload: bytes) -> Judged:
     """Judge and normalise the body of a 2xx (v1-api 10.6, failover-loop 9.1 and 9.2).
 
     A usual answer is decoded only as far as the judgement needs and goes on as the bytes that came.
@@ -188,7 +170,7 @@ def read_answer(payload: bytes) -> ChatAnswer:
     delivered = 0
     if usage is None or not usage.prompt or not usage.completion:
         delivered = sum(_size(c.message) for c in plain.choices)
-    return ChatAnswer("served", payload, usage, True, delivered)
+    return Judged("served", payload, usage, True, delivered)
 
 
 def _size(message: _Message) -> int:
@@ -214,26 +196,26 @@ def populated(raw: Raw) -> bool:
     return data not in (b"", _NULL, b"false") and data.strip(b"-0.eE+") != b""
 
 
-def _read_any(payload: bytes) -> ChatAnswer:
+def _read_any(payload: bytes) -> Judged:
     """The same for an answer that is unusual in some way: members one by one."""
     try:
         top = _decode_members(payload)
         usage = usages.read(top["usage"]) if "usage" in top else None
         if not populated(top.get("choices", _ABSENT)):
-            return ChatAnswer("no_choices", b"", usage, False)
+            return Judged("no_choices", b"", usage, False)
         choices = [_Read(_decode_members(item)) for item in _decode_items(top["choices"])]
     except _ERRORS as problem:
-        return ChatAnswer("undecodable", b"", None, False, problem=str(problem))
+        return Judged("undecodable", b"", None, False, problem=str(problem))
     if any(choice.changed for choice in choices):
         top["choices"] = Raw(_encode([choice.members for choice in choices]))
         payload = _encode(top)
     carries = any(choice.carries for choice in choices) or bool(usage and usage.completion)
     delivered = sum(choice.delivered for choice in choices)
     if carries:
-        return ChatAnswer("served", payload, usage, True, delivered)
+        return Judged("served", payload, usage, True, delivered)
     if any(choice.finish_reason for choice in choices):
-        return ChatAnswer("bare_finish", payload, usage, False, delivered)
-    return ChatAnswer("no_content", b"", usage, False)
+        return Judged("bare_finish", payload, usage, False, delivered)
+    return Judged("no_content", b"", usage, False)
 
 
 class _Read:

@@ -167,6 +167,13 @@ def call(method: str, path: str, **given: Any) -> Answer:
     return run(one())
 
 
+def embed(key: str | None, body: Any = None, **given: Any) -> Answer:
+    """An embeddings request; *body* is an object, or the bytes as they are."""
+    if isinstance(body, bytes):
+        return call("POST", "/v1/embeddings", key=key, body=body, **given)
+    return call("POST", "/v1/embeddings", key=key, json=body, **given)
+
+
 def chat(key: str | None, body: Any = None, **given: Any) -> Answer:
     """A chat completion; *body* is an object, or the bytes as they are."""
     if isinstance(body, bytes):

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from modelhotel.core import options
+from proxy.endpoints import CHAT
 from proxy.exchange import WATCH_AFTER, Exchange, header_text
 from proxy.keys import KeyRow
 from requestlogs.draft import Draft
@@ -25,6 +26,7 @@ def exchange_of(sender, **given):
         opts=options.current(),
         key=key,
         headers=base,
+        endpoint=CHAT,
     )
 
 

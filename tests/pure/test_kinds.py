@@ -103,7 +103,7 @@ def test_a_self_hosted_address_ends_in_one_v1(kind: str, given: str, stored: str
     made = registry.get(kind)
     assert made.normalise_base_url(given) == stored
     if "\n" not in given and stored.startswith("http://box:11434"):
-        assert made.chat_url(stored).lower() == "http://box:11434/v1/chat/completions"
+        assert made.url(stored, "/chat/completions").lower() == "http://box:11434/v1/chat/completions"
         assert made.origin(stored) == "http://box:11434"
 
 
@@ -111,7 +111,7 @@ def test_other_addresses_stay_as_they_are_given():
     for kind in ("custom", "openai", "openrouter", "deepseek"):
         made = registry.get(kind)
         assert made.normalise_base_url(" https://h/api/ ") == "https://h/api/"
-        assert made.chat_url("https://h/api/") == "https://h/api/chat/completions"
+        assert made.url("https://h/api/", "/chat/completions") == "https://h/api/chat/completions"
 
 
 @pytest.mark.parametrize(

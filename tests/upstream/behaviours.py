@@ -1,6 +1,7 @@
 """What a fake provider can do with one request, down to the byte. See ``tests/upstream/server.py``."""
 
 import asyncio
+import base64
 import gzip as gzip_module
 import json
 import socket
@@ -152,9 +153,13 @@ def reply(
 
 
 def answer(text: str | None = "Hello", *, usage: Any = None, headers: Mapping[str, str] | None = None, **more: Any):
-    """A good non-streaming answer; a request with ``stream: true`` gets *text* as a stream of one chunk."""
+    """A good non-streaming answer; a request with ``stream: true`` gets *text* as a stream of one chunk, one for
+    embeddings its vectors."""
 
     async def behave(wire: Wire) -> None:
+        if wire.request.path.endswith("/embeddings"):
+            await vectors()(wire)
+            return
         if wire.request.streaming:
             pieces = [text] if text else []
             await stream(pieces, usage=AUTO if usage is None else usage, headers=headers)(wire)
@@ -163,6 +168,41 @@ def answer(text: str | None = "Hello", *, usage: Any = None, headers: Mapping[st
         await reply(200, body, headers=headers)(wire)
 
     return behave
+
+
+def embedding(place: int, dimensions: int = 3) -> list[float]:
+    """The vector of the input at *place*: binary fractions, exact as 32-bit floats too."""
+    return [place + 0.5**n for n in range(dimensions)]
+
+
+def vectors(*, usage: Any = None, headers: Mapping[str, str] | None = None) -> Behaviour:
+    """Embeddings: one vector per input, as many *dimensions* and in the encoding the request asks for.
+
+    *usage*: False = none is reported.
+    """
+
+    async def behave(wire: Wire) -> None:
+        asked = wire.request.members
+        given = asked.get("input")
+        many = isinstance(given, list) and bool(given) and not isinstance(given[0], int)
+        made = [embedding(n, asked.get("dimensions") or 3) for n in range(len(given) if many else 1)]
+        packed = [base64.b64encode(struct.pack(f"<{len(v)}f", *v)).decode() for v in made]
+        shown = packed if asked.get("encoding_format") == "base64" else made
+        body: dict[str, Any] = {
+            "object": "list",
+            "data": [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(shown)],
+            "model": wire.request.model,
+        }
+        if usage is not False:
+            body["usage"] = usage or {"prompt_tokens": 4, "total_tokens": 4}
+        await reply(200, body, headers=headers)(wire)
+
+    return behave
+
+
+def no_vectors() -> Behaviour:
+    """A 200 without one vector."""
+    return reply(200, {"object": "list", "data": [], "model": "m", "usage": {"prompt_tokens": 4, "total_tokens": 4}})
 
 
 def status(code: int, body: Body = None, *, headers: Mapping[str, str] | None = None, close: bool = False) -> Behaviour:

@@ -41,6 +41,7 @@ from tests.upstream.behaviours import (
     completion,
     cut_after,
     delta,
+    embedding,
     empty_choices,
     empty_stream,
     error_after,
@@ -53,6 +54,7 @@ from tests.upstream.behaviours import (
     html,
     http_chunk,
     no_content,
+    no_vectors,
     pieces,
     raw,
     redirect,
@@ -65,6 +67,7 @@ from tests.upstream.behaviours import (
     stream,
     tools_stream,
     usage_chunk,
+    vectors,
     wrong_length,
 )
 
@@ -82,6 +85,7 @@ __all__ = [
     "completion",
     "cut_after",
     "delta",
+    "embedding",
     "empty_choices",
     "empty_stream",
     "error_after",
@@ -94,6 +98,7 @@ __all__ = [
     "html",
     "http_chunk",
     "no_content",
+    "no_vectors",
     "pieces",
     "raw",
     "redirect",
@@ -106,9 +111,11 @@ __all__ = [
     "stream",
     "tools_stream",
     "usage_chunk",
+    "vectors",
     "wrong_length",
 ]
 
+ASKING = ("/chat/completions", "/embeddings")  # the ends of the paths that scripts answer
 WAIT = 10.0  # seconds; every wait of this module ends by then
 
 
@@ -350,7 +357,7 @@ class FakeProvider:
         return f"{'https' if self._tls else 'http'}://{self.host}:{self.port}"
 
     def script(self, *steps: Behaviour, model: str | None = None) -> None:
-        """One behaviour per chat call from now on, in order; the last one stays. *model*: for that model only."""
+        """One behaviour per call for an answer, in order; the last one stays. *model*: for that model only."""
         assert steps
         with self._change:
             self._scripts[model] = deque(steps)
@@ -386,8 +393,8 @@ class FakeProvider:
 
     @property
     def calls(self) -> list[Recorded]:
-        """Chat calls only."""
-        return [request for request in self.requests if request.path.endswith("/chat/completions")]
+        """Chat and embeddings calls only."""
+        return [request for request in self.requests if request.path.endswith(ASKING)]
 
     @property
     def connections(self) -> int:
@@ -449,7 +456,7 @@ class FakeProvider:
             self._change.notify_all()
             if (route := self._routes.get((request.method, request.path))) is not None:
                 return route
-            if request.method == "POST" and request.path.endswith("/chat/completions"):
+            if request.method == "POST" and request.path.endswith(ASKING):
                 script = self._scripts.get(request.model) or self._scripts[None]
                 return script.popleft() if len(script) > 1 else script[0]
             models = list(self.models)

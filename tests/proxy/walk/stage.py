@@ -150,6 +150,13 @@ class Stage:
     async def ask(self, model: str = "hotel/g", **given: Any) -> Answer:
         return await self.client(model, **given).run()
 
+    async def embed(self, model: str = "hotel/g", *, given: Any = "hi", **more: Any) -> Answer:
+        """``POST /v1/embeddings`` with *given* as its input."""
+        return await self.embedding_client(model, given=given, **more).run()
+
+    def embedding_client(self, model: str = "hotel/g", *, given: Any = "hi", **more: Any) -> Client:
+        return client("POST", "/v1/embeddings", key=KEY, json={"model": model, "input": given, **more})
+
     # -- what became of them
 
     @property

@@ -316,12 +316,12 @@ async def test_with_the_breaker_off_nothing_is_read_or_written(ab: Stage, provid
 
 async def test_a_body_that_can_not_be_built_charges_nobody(ab: Stage, monkeypatch: pytest.MonkeyPatch):
     """circuit-breaker 23"""
-    from proxy.dialects import chat
+    from proxy import outgoing
 
     def refuse(*args: object, **given: object) -> bytes:
         raise ValueError("no")
 
-    monkeypatch.setattr(chat, "build_body", refuse)
+    monkeypatch.setattr(outgoing, "build", refuse)
     got = await ab.ask()
     assert got.said == (502, "all providers failed for model hotel/g")
     assert ab.trail == [(0, "A", None, "internal", None), (1, "B", None, "internal", None)]

@@ -1,0 +1,67 @@
+"""The endpoints of ``/v1`` that ask a provider, and all that differs between them.
+
+Gates, walk and attempt read it from here, so that none of them knows an endpoint by name.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from providers.kinds.base import CHAT_PATH, Kind
+from proxy import body, usage
+from proxy.attempt import Attempt
+from proxy.body import Asked
+from proxy.dialects import chat, embeddings, passed
+from proxy.dialects.base import Judged, Members
+from proxy.passthrough import PassThrough
+
+
+class BuildBody(Protocol):
+    def __call__(self, body: Members, raw: bytes, *, model_id: str, kind: Kind, stream: bool) -> bytes:
+        """The body for one candidate; *raw* is what *body* was decoded from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """*path* is the client's, *target* the provider's, behind its base URL; *family* is the row's ``endpoint_type``.
+
+    *attempt* visits a candidate. *parse* checks a body as far as routing needs it and raises BadBody. *read_answer*
+    judges a 2xx. *prompt_tokens* and *completion_tokens* estimate, of the request's members and of the bytes that were
+    delivered, what a provider did not report.
+    """
+
+    path: str
+    target: str
+    family: str
+    attempt: type[Attempt]
+    parse: Callable[[bytes], Asked]
+    build_body: BuildBody
+    read_answer: Callable[[bytes], Judged]
+    prompt_tokens: Callable[[Members], int]
+    completion_tokens: Callable[[int], int]
+
+
+CHAT = Endpoint(
+    "/v1/chat/completions",
+    CHAT_PATH,
+    "chat",
+    attempt=Attempt,
+    parse=body.parse,
+    build_body=chat.build_body,
+    read_answer=chat.read_answer,
+    prompt_tokens=usage.prompt_tokens,
+    completion_tokens=usage.tokens,
+)
+EMBEDDINGS = Endpoint(
+    "/v1/embeddings",
+    embeddings.TARGET,
+    "embeddings",
+    attempt=PassThrough,
+    parse=embeddings.parse,
+    build_body=passed.build_body,
+    read_answer=embeddings.read_answer,
+    prompt_tokens=passed.prompt_tokens,
+    completion_tokens=passed.no_completion,
+)
+#: By the client's path.
+ENDPOINTS = {endpoint.path: endpoint for endpoint in (CHAT, EMBEDDINGS)}
