@@ -154,6 +154,14 @@ def _fault(problem: Exception, name: str, trace: _Trace) -> UpstreamError:
     return UpstreamError(kind, f"{name}: {text}", request_written=True, dial_ms=trace.dial_ms)
 
 
+def _spoil_if_more_came(response: httpx.Response) -> None:
+    """Keep a connection with bytes behind its answer out of the pool: httpcore takes them for the next answer."""
+    stream: Any = response.stream
+    state = stream._httpcore_stream._stream._connection._h11_state
+    if state.trailing_data[0]:
+        state.send_failed()
+
+
 class HttpxResponse:
     """See ``interface.Response``."""
 
@@ -208,6 +216,7 @@ class HttpxResponse:
         finally:
             self._timer = None
         self._over = True
+        _spoil_if_more_came(self._response)
         await self._response.aclose()
         return b""
 

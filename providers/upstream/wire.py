@@ -162,6 +162,8 @@ class Connection(asyncio.Protocol):
             return
         self.status = self.parser.get_status_code()
         if self.status < 200:
+            if self.status < 100:
+                raise ValueError("status below 100")
             self.interim = True
             return
         if self.quiet > HEADER_LIMIT and sum(len(k) + len(v) for k, v in self.headers) > HEADER_LIMIT:
@@ -190,9 +192,9 @@ class Connection(asyncio.Protocol):
 
     def _ends_with_eof(self) -> bool:
         """True where the body has no length of its own, so that the end of the connection is its end."""
-        encoding = first(self.headers, b"transfer-encoding")
-        if encoding is not None:
-            return not encoding.strip().lower().endswith(b"chunked")
+        codings = b",".join(value for name, value in self.headers if name == b"transfer-encoding")
+        if codings:
+            return codings.rpartition(b",")[2].strip().lower() != b"chunked"
         return first(self.headers, b"content-length") is None
 
     # ------------------------------------------------------------ waiting
@@ -318,5 +320,5 @@ def _what(problem: Exception) -> str:
     if isinstance(problem, httptools.HttpParserUpgrade):
         return "answer switches protocols"
     if isinstance(problem, httptools.HttpParserCallbackError):
-        return "head or trailer over the limit"
+        return str(problem.__context__)  # our own words, raised in a callback
     return f"answer is not HTTP: {type(problem).__name__}"
