@@ -5,14 +5,16 @@ import threading
 from typing import Any
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 
+from failover import table
 from modelhotel.core import events
 from providers import cache, control
 from providers.discovery import scan, store
 from providers.models import Model, Provider
 from tests.providers.conftest import Api, Ports
 from tests.upstream.server import FakeProvider, after, hang_up, html, raw, redirect, reply, silence, status
+from tests.wire.product import eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 
@@ -109,7 +111,7 @@ def test_an_answer_that_is_no_listing_fails_the_scan(api: Api, broken: Any, told
 
 
 def test_an_empty_listing_touches_nothing(api: Api, behind: Ports):
-    """providers 28"""
+    """providers 28, circuit-breaker 74"""
     with FakeProvider(models=["a", "b", "c", "d"]) as upstream:
         made = api.provider(upstream)
         scan_of(api, made)
@@ -119,6 +121,9 @@ def test_an_empty_listing_touches_nothing(api: Api, behind: Ports):
         assert scan_of(api, made) == {"discovered": 0, "models": [], "diff": {}}
         fresh = api.provider(upstream, name="fresh")
         assert scan_of(api, fresh)["discovered"] == 0
+        Provider.objects.filter(name="P").update(inventory_stale=True)
+        scan_of(api, made)
+        assert Provider.objects.get(name="P").inventory_stale, "an empty listing clears nothing"
     assert list(Model.objects.order_by("model_id").values()) == before and behind.named("stamped") == []
     shown = {row["name"]: row for row in api.get("/providers").json()}
     assert shown["P"]["last_model_fetch_error"] == "provider returned no models"
@@ -204,7 +209,7 @@ def test_a_small_price_move_of_another_type_is_stored(api: Api):
 
 
 def test_a_custom_server_gets_no_models_it_does_not_list(api: Api):
-    """providers 44. The generic half: nothing but the listing."""
+    """part of providers 44. The generic half: nothing but the listing."""
     with FakeProvider(models=["llama-3"]) as upstream:
         scan_of(api, api.provider(upstream))
     assert list(Model.objects.values_list("model_id", flat=True)) == ["llama-3"]
@@ -295,7 +300,7 @@ def test_a_deleted_model_comes_back_as_a_new_row(api: Api):
 
 
 def test_a_failing_upsert_writes_nothing(api: Api, monkeypatch: pytest.MonkeyPatch):
-    """providers 37. What a manual scan has of it."""
+    """part of providers 37. What a manual scan has of it."""
     with FakeProvider(models=["a", "b"]) as upstream:
         made = api.provider(upstream)
         save = Model.save
@@ -375,11 +380,42 @@ def test_slow_providers_do_not_hold_up_the_others_and_eight_run_at_once(api: Api
     assert running[1] == 8
 
 
+def test_a_provider_that_hangs_does_not_keep_the_others_from_being_refreshed(api: Api):
+    """circuit-breaker 77"""
+    gate = threading.Event()
+
+    async def held(wire: Any) -> None:
+        while not gate.is_set():
+            await scan.asyncio.sleep(0.01)
+        await listing("m")(wire)
+
+    with FakeProvider(models=["m"]) as upstream, FakeProvider(models=["m"]) as hanging:
+        hanging.route("GET", "/v1/models", held)
+        api.provider(hanging, name="p0")
+        for number in range(1, 10):
+            api.provider(upstream, name=f"p{number}")
+        sweep = threading.Thread(target=lambda: (api.post("/providers/discover-all"), connection.close()))
+        sweep.start()
+        try:
+            hanging.wait_for(lambda: len(hanging.requests) == 1)
+            assert eventually(lambda: Provider.objects.exclude(last_discovered_at=None).count() == 9, 10)
+            assert sweep.is_alive() and Provider.objects.get(name="p0").last_discovered_at is None
+        finally:
+            gate.set()
+            sweep.join(10)
+    assert Provider.objects.exclude(last_discovered_at=None).count() == 10
+
+
 # ---------------------------------------------------------------- health and stale inventories
 
 
-def test_a_failed_refresh_next_to_a_healthy_provider_is_stale(api: Api):
-    """providers 57. A manual scan of all."""
+def bare(name: str) -> list[str]:
+    """Providers of a bare name in the order to be asked."""
+    return [entry.provider.name for entry in table.SNAPSHOT.current.bare(name)]
+
+
+def test_a_failed_refresh_next_to_a_healthy_provider_is_stale(api: Api, told: list[events.Event]):
+    """part of providers 57, providers 59, part of circuit-breaker 73. A manual scan of all."""
     with FakeProvider(models=["m"]) as a, FakeProvider(models=["m"]) as b:
         for name, upstream in (("A", a), ("B", b)):
             api.provider(upstream, name=name)
@@ -390,14 +426,18 @@ def test_a_failed_refresh_next_to_a_healthy_provider_is_stale(api: Api):
         assert (shown["A"]["inventory_stale"], shown["A"]["health"], shown["A"]["model_count"]) == (True, "degraded", 1)
         assert not shown["B"]["inventory_stale"]
         assert cache.SNAPSHOT.current.by_name["A"].inventory_stale
+        assert bare("m") == ["B", "A"]
         a.route("GET", "/v1/models", listing("m"))
+        told.clear()
         scan_of(api, shown["A"])
         assert not cache.SNAPSHOT.current.by_name["A"].inventory_stale
+        assert bare("m") == ["A", "B"]
+    assert of_type(told, "discovery.provider_fetched") == [{"provider": "A", "count": 1}]
     assert api.get(f"/providers/{shown['A']['id']}").json()["last_model_fetch_error"] == ""
 
 
 def test_an_outage_of_everything_marks_nobody_until_one_is_back(api: Api):
-    """providers 58. With manual scans in the place of sweep and recheck."""
+    """part of providers 58, part of circuit-breaker 75. With manual scans in the place of sweep and recheck."""
     with FakeProvider(models=["m"]) as a, FakeProvider(models=["m"]) as b:
         made = {name: api.provider(upstream, name=name) for name, upstream in (("A", a), ("B", b))}
         api.post("/providers/discover-all")
@@ -428,7 +468,7 @@ def test_the_only_provider_is_never_stale(api: Api):
 
 
 def test_a_failed_scan_does_not_move_the_last_discovery(api: Api):
-    """providers 62. For manual scans."""
+    """part of providers 62. For manual scans."""
     with FakeProvider(models=["m"]) as upstream:
         made = api.provider(upstream)
         scan_of(api, made)

@@ -38,9 +38,10 @@ class House:
         self.a, self.b = a, b
         self.pa = world.provider("A", a.url, UPSTREAM_KEY, provider_type=kind)
         self.pb = world.provider("B", b.url)
+        self.mb = world.model(self.pb, "m")
         prices = {"input_price_per_million": 1.0, "output_price_per_million": 10.0}
         self.m = world.model(self.pa, "m", input_price_per_million_cache_hit=0.5, **prices)
-        world.group("g", self.m, world.model(self.pb, "m"))
+        world.group("g", self.m, self.mb)
         self.key = world.key()
         world.ready()
 
@@ -256,11 +257,36 @@ def test_missing_usage_is_estimated_for_the_counter_and_not_for_the_row(house):
     assert charged() == 3 + 2
 
 
+def price_b(house, **prices):
+    for name, price in prices.items():
+        setattr(house.mb, name, price)
+    house.mb.save()
+    world.ready()
+
+
 def test_a_model_without_a_price_costs_nothing_known(house):
+    """operations 15"""
     house.a.script(status(500))
     house.ask(model="hotel/g")
     assert world.row().cost_usd is None
     assert charged() == 8
+
+
+def test_a_free_model_costs_nothing(house):
+    """operations 15"""
+    price_b(house, input_price_per_million=0.0, output_price_per_million=0.0)
+    assert house.ask(model="B/m").status == 200
+    assert world.row().cost_usd == 0
+
+
+def test_a_failover_costs_what_the_one_who_served_costs(house):
+    """operations 15a"""
+    price_b(house, input_price_per_million=10.0, output_price_per_million=10.0)
+    house.a.script(status(503))
+    assert house.ask(model="hotel/g").status == 200
+    row = world.row()
+    assert (row.provider_id, row.tokens_prompt + row.tokens_completion) == (house.pb.pk, 8)
+    assert float(row.cost_usd) == pytest.approx(8 * 10.0 / 1e6)
 
 
 def test_a_rejected_success_is_paid_for_at_its_own_models_price(house):

@@ -214,13 +214,16 @@ def test_any_other_authorization_leaves_the_word_to_x_api_key(key, other):
 
 
 def test_both_carriers_work(key, served):
+    """providers 87"""
     assert call("GET", MODELS, key=key).status == 200
     assert call("GET", MODELS, headers=[("x-api-key", key)]).status == 200
     assert call("POST", CHAT, json={"model": "P/m"}, headers=[("x-api-key", key)]).status == 200
+    assert call("POST", CHAT, json={"model": "P/m"}, key=key).status == 200
 
 
 @pytest.mark.parametrize("wrong", ["x", "sk-", "sk-" + "0" * 32, "é", "x" * 10_000, "sk-\x00"])
 def test_an_unknown_key_of_any_shape_gets_the_same_answer(key, wrong):
+    """providers 87"""
     answer = call("GET", MODELS, headers=[("Authorization", f"Bearer {wrong}")])
     assert answer.said == (401, "invalid virtual key")
 
@@ -354,7 +357,7 @@ def padded(size):
 
 
 def test_a_body_one_byte_over_the_limit_is_too_large(key, served, small_limit):
-    """v1-api 24"""
+    """v1-api 24, providers 84"""
     assert chat(key, padded(1024)).status == 200
     for length in (-1, None):
         answer = chat(key, padded(1025), length=length)
@@ -371,7 +374,7 @@ def test_a_body_one_byte_over_the_limit_is_too_large(key, served, small_limit):
 
 @pytest.mark.parametrize("length", [-1, None])
 def test_sixty_megabytes_are_refused_while_they_are_read(key, length):
-    """v1-api 24"""
+    """v1-api 24, providers 84"""
     piece = b" " * (1024 * 1024)
 
     async def post():
@@ -552,7 +555,7 @@ def test_a_fault_after_a_whole_answer_changes_nothing_for_the_client(key, monkey
 
 
 def test_a_request_that_the_server_cuts_off_is_told_and_recorded(key, monkeypatch):
-    """The stop of the server cancels what outlives the drain (operations 13)."""
+    """The stop of the server cancels what outlives the drain (section 13 of operations)."""
 
     async def cut(exchange):
         raise asyncio.CancelledError

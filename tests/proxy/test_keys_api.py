@@ -61,12 +61,13 @@ def refused(answer):
 
 
 def test_a_new_key_is_shown_once(admin):  # noqa: F811
-    """v1-api 9"""
+    """v1-api 9, providers 87"""
     new = made(admin, name="  my app ")
     assert set(new) == MEMBERS | {"key"}
     assert re.fullmatch(r"sk-[0-9a-f]{32}", new["key"])
     assert new["key_preview"] == "sk-..." + new["key"][-4:]
     row = VirtualKey.objects.get()
+    assert new["key"] not in repr(VirtualKey.objects.values())
     assert row.key_hash == hashlib.sha256(new["key"].encode()).hexdigest()
     assert (row.name, new["name"]) == ("my app", "my app")
     for answer in (admin.get(f"{URL}/{new['id']}"), admin.put(f"{URL}/{new['id']}", {"name": "app"})):

@@ -79,7 +79,7 @@ def test_each_filter_finds_its_rows(query, expected):
 
 
 def test_a_user_sees_only_rows_that_count_for_them():
-    """operations 30"""
+    """part of operations 30"""
     me = uuid.uuid4()
     row(1, owner_user_id=me)
     row(2, owner_user_id=uuid.uuid4())
@@ -119,7 +119,7 @@ def test_an_unknown_order_is_time():
 
 
 def test_an_entry_names_its_provider_or_says_that_it_is_gone():
-    """operations 12, operations 13"""
+    """part of operations 12, operations 13"""
     Provider.objects.create(id=A, name="Alpha", base_url="https://a", provider_type="custom")
     rows = [row(1, provider_id=A), row(2, provider_id=B, virtual_key_id=uuid.uuid4()), row(3)]
     entries = queries.entries(rows)

@@ -219,14 +219,16 @@ def test_the_writer_thread_writes_by_itself_and_stops_with_everything_written(re
 
 
 def test_a_request_that_died_with_its_process_is_marked_at_the_next_start(recorder):
-    """operations 17"""
+    """operations 16, operations 17"""
     from requestlogs import sweep
 
     recorder.start(Draft("chat", model_id="mine"))
     recorder.flush()
     other = Recorder()
     other.node = "n2"
-    other.start(Draft("chat", model_id="theirs"))
+    running = Draft("chat", model_id="theirs", streaming=True)
+    other.start(running)
+    other.streaming(running)
     other.flush()
     seen = []
     events.subscribe(seen.append)
@@ -234,6 +236,6 @@ def test_a_request_that_died_with_its_process_is_marked_at_the_next_start(record
     mine, theirs = RequestLog.objects.get(model_id="mine"), RequestLog.objects.get(model_id="theirs")
     assert (mine.state, mine.error_kind, mine.status_code) == ("failed", "internal", None)
     assert mine.error_message == "request interrupted (server restart)"
-    assert theirs.state == "pending"
+    assert theirs.state == "streaming"
     assert [(e.type, e.metadata) for e in seen] == [("logs.stale_startup", {"count": 1})]
     assert sweep.at_start("n1") == 0

@@ -50,7 +50,7 @@ def test_a_refused_write_is_recorded_with_the_status_of_the_refusal(admin, viewe
 
 
 def test_what_failed_authentication_and_what_only_reads_is_not_recorded(token, admin, nobody):
-    """operations 11"""
+    """Section 11 of operations."""
     nobody.put(URL, {"request_timeout": "9s"})
     Caller("wrong").put(URL, {"request_timeout": "9s"})
     admin.get(URL)
@@ -73,7 +73,7 @@ def test_signing_out_is_recorded_for_who_was_signed_in(admin_user):
 
 
 def test_a_write_in_the_forms_of_the_site_is_recorded_too(admin_user, token):
-    """operations 11"""
+    """Section 11 of operations."""
     caller = signed_in(admin_user)
     page = caller.client.post("/logout/", {"csrfmiddlewaretoken": "a" * 32}, headers={"accept": "text/html"})
     assert page.status_code in (200, 302)
@@ -118,7 +118,7 @@ urlpatterns = [
     ],
 )
 def test_the_route_is_the_pattern_and_the_entity_its_innermost_id(admin_user, address, route, entity):
-    """providers 13"""
+    """Section 13 of providers."""
     request = RequestFactory().delete(address)
     request.actor = admin_user.actor
     request.resolver_match = resolve(address, urlconf=__name__)
@@ -171,7 +171,7 @@ def test_a_database_that_refuses_for_a_while_costs_no_row(db, monkeypatch):
 
 
 def test_a_lost_row_is_a_warning_and_never_a_failed_action(admin, monkeypatch, caplog):
-    """operations 11"""
+    """Section 11 of operations."""
     monkeypatch.setattr(audit, "RETRY_AFTER", 0.001)
 
     def broken(batch, **kwargs):
@@ -196,7 +196,7 @@ def test_a_full_queue_loses_rows_instead_of_blocking(db, monkeypatch, caplog):
 
 
 def test_a_stop_that_may_not_wait_says_what_is_lost(db, monkeypatch, caplog):
-    """operations 11"""
+    """Section 11 of operations."""
     writer, release = Writer(), threading.Event()
     monkeypatch.setattr(writer, "_write", lambda batch: release.wait(10))
     writer.put(row())
@@ -213,7 +213,7 @@ def test_a_row_after_a_stop_starts_the_writer_anew(db):
 
 
 def test_rows_older_than_the_setting_are_deleted(admin, clock):
-    """operations 11"""
+    """Section 11 of operations."""
     admin.put(URL, {"audit_retention_days": "10"})
     snapshots.refresh(["settings"])
     audit.stop(5)

@@ -76,7 +76,7 @@ def test_over_tls_a_script_needs_no_referer(caller):
 
 
 def test_a_failed_check_leaves_a_warning_and_no_audit_row(caller, caplog):
-    """operations 11"""
+    """Section 11 of operations."""
     from modelhotel.accounts import audit
     from modelhotel.models import AuditRow
 

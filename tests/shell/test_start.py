@@ -174,10 +174,10 @@ class TestMasterKeyAtStart:
         assert (tmp_path / "master-key").exists()
 
     def test_a_short_key_is_a_warning(self, tmp_path: Path, caplog: pytest.LogCaptureFixture):
-        """settings 34."""
-        startup.settle_master_key(_env(tmp_path, MASTER_KEY="8letters"))
+        """settings 34, providers 22."""
+        startup.settle_master_key(_env(tmp_path, MASTER_KEY="tenletters"))
         assert [record.getMessage() for record in caplog.records] == ["start: MASTER_KEY is shorter than 32 characters"]
-        assert "8letters" not in caplog.text
+        assert "tenletters" not in caplog.text
 
 
 # -- step 5: token and account

@@ -28,7 +28,7 @@ def refusal(data_dir: Path, env: dict[str, str], *args: str) -> str:
 
 
 def test_a_first_start_needs_nothing_and_says_everything_once(tmp_path: Path):
-    """settings 33a, settings 39."""
+    """settings 33a, settings 39, providers 22."""
     with Product(tmp_path) as first:
         key_file = tmp_path / "master-key"
         assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
@@ -76,6 +76,7 @@ def test_every_plane_answers_under_every_server(tmp_path: Path, server: str):
 
 
 def test_a_body_over_the_limit_is_refused_with_and_without_length(tmp_path: Path):
+    """providers 84. The admin API's half."""
     with Product(tmp_path, {"ADMIN_TOKEN": "t0ken", "MAX_REQUEST_SIZE": "100000"}) as product:
         for content in (b"x" * 200_000, iter([b"x" * 50_000] * 40)):
             answer = product.api("PUT", "/api/settings", content=content)
@@ -112,7 +113,7 @@ def test_a_killed_node_can_be_started_again_at_once(tmp_path: Path):
 
 
 def test_a_missing_key_file_is_named_while_values_are_sealed_under_it(tmp_path: Path):
-    """settings 33b."""
+    """settings 33b, providers 22."""
     with Product(tmp_path) as product:
         body = {"name": "A", "base_url": "http://127.0.0.1:9", "provider_type": "custom", "api_key": "sk-abc"}
         assert product.api("POST", "/api/providers", json=body).status_code == 201
@@ -135,7 +136,7 @@ def test_a_missing_key_file_is_named_while_values_are_sealed_under_it(tmp_path: 
 def test_a_start_that_can_not_be_is_one_line_and_no_open_port(
     tmp_path: Path, env: dict[str, str], args: tuple[str, ...], line: str
 ):
-    """settings 33, settings 33c."""
+    """settings 33, settings 33c, providers 22."""
     assert refusal(tmp_path, env, *args) == line
 
 

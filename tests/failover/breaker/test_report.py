@@ -87,8 +87,18 @@ def test_a_closed_event_always_names_its_model(board, clock, told):
 
 
 def test_a_backed_off_open_says_when_it_will_be_tried_again(board, clock, told):
+    """operations 42"""
     board.open()
-    for wait in (60, 120, 240):
+    clock.advance(60)
+    board.fail_probe()
+    again = told[-1]
+    assert (again.type, again.metadata["failed_probes"], again.metadata["backed_off"]) == (
+        "circuit_breaker.open",
+        1,
+        True,
+    )
+    assert again.metadata["next_retry_at"] == "2026-01-01T12:03:00.000Z", "two minutes later, not the cooldown's one"
+    for wait in (120, 240):
         clock.advance(wait)
         board.fail_probe()
     event = told[-1]
@@ -200,6 +210,7 @@ def test_every_charge_leaves_a_line_of_the_proxy(board, lines):
 
 
 def test_probing_leasing_and_late_results_publish_nothing(board, clock, told):
+    """operations 41"""
     board.open()
     told.clear()
     board.say(BAD, SUCCESS, alive(), SATURATED)

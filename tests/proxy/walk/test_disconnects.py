@@ -39,7 +39,7 @@ async def leave_when(stage: Stage, ready, **given):
 async def test_leaving_before_the_headers_cancels_the_upstream_at_once(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """circuit-breaker 20. The client's half."""
+    """circuit-breaker 20, operations 7. The client's half."""
     provider_a.script(silence())
 
     async def called(_):

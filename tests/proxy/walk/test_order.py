@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from modelhotel.core import events
 from proxy import walk
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import FakeProvider, Hold, after, answer, reply, silence, status
@@ -215,7 +216,9 @@ async def test_a_body_of_ours_for_a_prompt_too_long_has_its_code(ab: Stage, prov
 
 
 async def test_a_dead_first_provider_is_asked_exactly_five_times_of_twenty_five(ab: Stage, provider_a: FakeProvider):
-    """circuit-breaker 1"""
+    """circuit-breaker 1, operations 5, operations 40, operations 41"""
+    seen: list[events.Event] = []
+    events.subscribe(lambda event: seen.append(event) if event.type.startswith("circuit_breaker.") else None)
     provider_a.script(status(503))
     for _ in range(25):
         assert (await ab.ask()).status == 200
@@ -226,6 +229,9 @@ async def test_a_dead_first_provider_is_asked_exactly_five_times_of_twenty_five(
     provider_a.script(answer("from A"))
     assert (await ab.ask()).status == 200
     assert len(provider_a.calls) == 6 and ab.state("A") == "closed"
+    assert [event.type for event in seen] == ["circuit_breaker.open", "circuit_breaker.closed"]
+    told = seen[0].metadata
+    assert (told["provider"], told["model"], told["cause"]) == ("A", "m", "upstream status 503")
 
 
 async def test_a_skip_is_on_the_trail_before_the_attempts(ab: Stage, provider_a: FakeProvider):

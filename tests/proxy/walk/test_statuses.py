@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from modelhotel.core import events
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import FakeProvider, answer, completion, reply, status
 
@@ -210,18 +211,21 @@ async def test_a_completion_under_a_400_is_not_shown(abc: Stage, provider_a: Fak
 
 
 async def test_another_providers_key_in_a_400_is_masked_everywhere(abc: Stage, provider_a: FakeProvider, caplog):
-    """failover-loop 96"""
+    """failover-loop 96, operations 9"""
     caplog.set_level(logging.DEBUG)
+    seen: list[object] = []
+    events.subscribe(seen.append)
     provider_a.script(status(400, {"error": {"message": "try sk-bbbbbbbbbbbbbbbb2222 instead"}}))
     got = await abc.ask()
     assert got.json == {"error": {"message": "try [redacted] instead"}}
     assert abc.row.error_message == "try [redacted] instead"
     said = caplog.text + repr([getattr(record, "attrs", {}) for record in caplog.records])
+    assert "request.completed" in repr(seen) and "2222" not in repr(seen)
     assert "2222" not in said + json.dumps(abc.row.attempts)
 
 
 async def test_upstream_text_that_repeats_the_prompt_is_withheld(abc: Stage, provider_a: FakeProvider):
-    """failover-loop 97"""
+    """failover-loop 97, operations 8"""
     prompt = "my very private question about the weather"
     provider_a.script(status(400, {"error": {"message": f"cannot parse: {prompt}"}}))
     await abc.ask(prompt=prompt)
@@ -245,9 +249,11 @@ async def test_a_long_error_body_is_cut_where_it_is_kept(
 
 
 async def test_an_error_body_over_a_mebibyte_is_not_forwarded(abc: Stage, provider_a: FakeProvider):
+    """operations 11"""
     provider_a.script(status(400, {"error": {"message": "y" * (1 << 20)}}))
     got = await abc.ask()
     assert got.said == (400, "the provider failed to serve this request (provider A, upstream HTTP 400)")
+    assert abc.row.error_message is not None and len(abc.row.error_message) <= 10_000
 
 
 async def test_a_model_that_is_gone_says_so(abc: Stage, provider_a: FakeProvider):
@@ -261,8 +267,6 @@ async def test_one_request_over_three_failures_is_one_row_and_one_event(
     abc: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
     """failover-loop 100"""
-    from modelhotel.core import events
-
     seen: list[str] = []
     events.subscribe(lambda event: seen.append(event.type))
     provider_a.script(status(500))
