@@ -4,10 +4,12 @@ The hot path hands over drafts with three calls of a few microseconds. One threa
 :data:`TICK` seconds or :data:`BATCH` rows. A request that ended by then costs one insert; one still in flight is
 inserted and later updated by the same upsert, so that a crash leaves a row to mark as interrupted.
 
-When the database does not answer, rows wait: first in memory, from :data:`MEMORY` rows on in a file, and only when
-that is full are rows lost, counted in :attr:`Recorder.lost` and warned about.
+When the database does not answer, rows wait: first in memory, from :data:`MEMORY` rows on in files, and only when
+these are full are the oldest lost, counted in :attr:`Recorder.lost` and warned about. A second thread looks after a
+writer that is stuck in the middle of a call, as with a frozen server.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -19,7 +21,7 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
 from modelhotel.core import events
-from requestlogs import columns, spill
+from requestlogs import columns
 from requestlogs.draft import Draft
 from requestlogs.spill import Spill
 
@@ -29,6 +31,8 @@ MEMORY = 20_000
 #: Seconds after which the row of a request in flight is written again, so that no sweep takes it for a lost one.
 HEARTBEAT = 60.0
 RETRY_MAX = 5.0
+#: Seconds between two looks at a writer that may be stuck.
+LOOK = 1.0
 INTERRUPTED = "request interrupted (server restart)"
 
 log = logging.getLogger("requestlog")
@@ -89,8 +93,10 @@ class Recorder:
         self._flushed = threading.Condition()
         self._asked = self._done = 0
         self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
         self._stopping = False
         self._failures = 0
+        self._good_at = time.monotonic()
         self.node = ""
         self.lost = 0
         self.spill: Spill | None = None
@@ -143,6 +149,16 @@ class Recorder:
         """Rows that wait for the database, in memory."""
         return len(self._finished) + len(self._rows)
 
+    @property
+    def spilled(self) -> int:
+        """Rows that wait for the database, in files."""
+        return self.spill.rows if self.spill is not None else 0
+
+    @property
+    def behind(self) -> float:
+        """Seconds since everything was in the table; a fraction while all is well."""
+        return time.monotonic() - self._good_at if self._thread is not None else 0.0
+
     def flush(self, timeout: float = 2.0) -> bool:
         """Have everything known at this moment written, in-flight requests included; False when it took too long."""
         if self._thread is None:
@@ -162,12 +178,15 @@ class Recorder:
     def run(self, node: str, data_dir: Path) -> None:
         """Start the writer thread."""
         self.node = node
-        self.spill = Spill(spill.path_in(data_dir))
+        self.spill = Spill(data_dir)
         if taken := self.spill.adopt():
             log.info("requestlog: rows of a stopped process taken over", extra={"attrs": {"count": taken}})
         self._stopping = False
+        self._good_at = time.monotonic()
         self._thread = threading.Thread(target=self._loop, name="requestlog", daemon=True)
         self._thread.start()
+        self._ended.clear()
+        threading.Thread(target=self._relieve, name="requestlog-relief", daemon=True).start()
 
     def stop(self, timeout: float = 10.0) -> None:
         """Close what still runs as interrupted, write everything (or spill it), end the thread."""
@@ -180,6 +199,9 @@ class Recorder:
         self._wake.set()
         if thread is not None:
             thread.join(timeout)
+            if thread.is_alive():  # stuck in a call
+                self._lose(len(self._set_aside([*self._rows, *self._taken()])))
+        self._ended.set()
         self._thread = None
 
     def _loop(self) -> None:
@@ -187,8 +209,8 @@ class Recorder:
             self._wake.wait(TICK if not self._failures else min(RETRY_MAX, TICK * 2**self._failures))
             self._wake.clear()
             self._turn()
-        if not self._turn() and self.spill is not None:
-            self._lose(self.spill.append(self._rows))
+        if not self._turn():
+            self._lose(len(self._set_aside(self._rows)))
             self._rows.clear()
         if self.spill is not None:
             self.spill.close()
@@ -206,14 +228,10 @@ class Recorder:
 
     def _tick(self, *, everything: bool = False) -> bool:
         """Write what there is. True when nothing waits any more."""
-        finished = self._finished
         now = time.time()
-        while finished:
-            self._rows.append(columns.values(finished.popleft(), self.node, now))
+        self._rows.extend(self._taken())
         try:
-            if self.spill is not None and self.spill.pending():
-                self._write(self.spill.read())
-                self.spill.clear()
+            self._write_spilled()
             while self._rows:
                 batch = [self._rows[at] for at in range(min(BATCH, len(self._rows)))]
                 self._write(batch)
@@ -224,7 +242,17 @@ class Recorder:
             self._failed(problem)
             return False
         self._failures = 0
+        self._good_at = time.monotonic()
         return True
+
+    def _write_spilled(self) -> None:
+        while self.spill is not None and (segment := self.spill.oldest()) is not None:
+            try:
+                for batch in segment.batches(BATCH):
+                    self._write(batch)
+            except FileNotFoundError:  # somebody tidied up
+                self._lose(segment.rows)
+            self.spill.done(segment)
 
     def _write_running(self, now: float, *, everything: bool) -> None:
         """Requests in flight: those older than a tick, changed since, or due for their heartbeat."""
@@ -278,10 +306,33 @@ class Recorder:
                 extra={"attrs": {"queued": self.queued, "problem": type(problem).__name__}},
             )
         connection.close()
-        if len(self._rows) > MEMORY and self.spill is not None:
-            rows = list(self._rows)
-            self._rows.clear()
-            self._lose(self.spill.append(rows))
+        if len(self._rows) > MEMORY:
+            left = self._set_aside(self._rows)
+            self._lose(max(len(left) - MEMORY, 0))
+            self._rows = deque(left, MEMORY)
+
+    def _set_aside(self, rows: Iterable[Row]) -> list[Row]:
+        """Put *rows* into the files; what is left of them where the disk takes no more."""
+        found = list(rows)
+        if self.spill is None:
+            return found
+        kept, given_up = self.spill.append(found)
+        self._lose(given_up)
+        return found[kept:]
+
+    def _relieve(self) -> None:
+        """A writer stuck in a call takes nothing out of the queue: beyond MEMORY somebody else has to."""
+        while not self._ended.wait(LOOK):
+            if len(self._finished) > MEMORY:
+                self._lose(len(self._set_aside(self._taken())))
+
+    def _taken(self) -> list[Row]:
+        """Everything that waits in the queue, as rows."""
+        now, rows = time.time(), []
+        with contextlib.suppress(IndexError):  # empty, or emptied by the other thread
+            while True:
+                rows.append(columns.values(self._finished.popleft(), self.node, now))
+        return rows
 
     def _lose(self, count: int) -> None:
         if count:

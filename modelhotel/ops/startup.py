@@ -42,7 +42,9 @@ class Console:
 
 
 def stdout(text: str) -> None:
-    print(text, file=sys.stdout, flush=True)
+    # In one piece: the thread that prints the log writes in between otherwise.
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def check(env: Environment, workers: int = 1) -> None:

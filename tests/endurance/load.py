@@ -6,9 +6,12 @@ import json
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.upstream.behaviours import Behaviour, Wire
 
 DEADLINE = 90.0  # seconds; no call outlives a test
 
@@ -54,6 +57,15 @@ class Reply:
         """Seconds between two pieces, the first one counted from the sending of the request."""
         moments = [self.began, *self.at]
         return max((later - earlier for earlier, later in itertools.pairwise(moments)), default=0.0)
+
+
+def either(streamed: Behaviour, plain: Behaviour) -> Behaviour:
+    """What a provider does with a request for a stream, and with any other."""
+
+    async def behave(wire: Wire) -> None:
+        await (streamed if wire.request.streaming else plain)(wire)
+
+    return behave
 
 
 async def call(
@@ -131,6 +143,9 @@ class Clients:
     def run(self, work: Coroutine[Any, Any, Any], seconds: float = DEADLINE + 5) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
+    def begin_work(self, work: Coroutine[Any, Any, Any]) -> "Future[Any]":
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def begin(self, count: int, url: str, key: str, **options: Any) -> "Running":
         return Running(self, count, lambda started: call(url, key, started=started, **options))
 
@@ -151,9 +166,7 @@ class Running:
     ):
         self._flowing = threading.Semaphore(0)
         self._count = count
-        self._futures = [
-            asyncio.run_coroutine_threadsafe(make(self._flowing.release), clients._loop) for _ in range(count)
-        ]
+        self._futures = [clients.begin_work(make(self._flowing.release)) for _ in range(count)]
 
     def flowing(self, seconds: float = 15.0) -> "Running":
         end = time.monotonic() + seconds

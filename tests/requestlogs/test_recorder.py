@@ -2,7 +2,6 @@
 
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from django.db import OperationalError
@@ -12,7 +11,8 @@ from requestlogs import recorder as module
 from requestlogs.draft import Draft
 from requestlogs.models import RequestLog
 from requestlogs.recorder import Recorder
-from requestlogs.spill import Spill
+from requestlogs.spill import PATTERN, Spill
+from tests.wire.product import eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 
@@ -133,7 +133,7 @@ class Outage:
 
 
 def test_rows_wait_while_the_database_is_away_and_all_arrive(recorder, tmp_path):
-    recorder.spill = Spill(tmp_path / "spill")
+    recorder.spill = Spill(tmp_path)
     outage = Outage(recorder)
     for _ in range(30):
         finished(recorder)
@@ -144,59 +144,125 @@ def test_rows_wait_while_the_database_is_away_and_all_arrive(recorder, tmp_path)
     assert (RequestLog.objects.count(), recorder.queued, recorder.lost) == (30, 0, 0)
 
 
-def test_beyond_memory_rows_wait_in_the_spill_file(recorder, tmp_path, monkeypatch):
+def test_beyond_memory_rows_wait_in_files(recorder, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MEMORY", 10)
-    recorder.spill = Spill(tmp_path / "spill")
+    recorder.spill = Spill(tmp_path, segment=2000)
     outage = Outage(recorder)
     for _ in range(25):
         finished(recorder)
     recorder.flush()
-    assert recorder.queued == 0
-    assert recorder.spill.pending()
+    assert (recorder.queued, recorder.spilled) == (0, 25)
+    assert len(list(tmp_path.glob(PATTERN))) > 2
     outage.down = False
     finished(recorder)
     assert recorder.flush() is True
-    assert (RequestLog.objects.count(), recorder.lost, recorder.spill.pending()) == (26, 0, False)
+    assert (RequestLog.objects.count(), recorder.lost, recorder.spilled) == (26, 0, 0)
+    assert not list(tmp_path.glob(PATTERN))
 
 
-def test_only_when_the_spill_file_is_full_rows_are_lost_and_counted(recorder, tmp_path, monkeypatch):
+def test_only_when_the_files_are_full_the_oldest_rows_are_lost_and_counted(recorder, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MEMORY", 0)
-    recorder.spill = Spill(tmp_path / "spill", limit=2000)
-    Outage(recorder)
-    for _ in range(20):
-        finished(recorder)
+    recorder.spill = Spill(tmp_path, limit=5000, segment=1000)
+    outage = Outage(recorder)
+    drafts = [finished(recorder) for _ in range(20)]
     recorder.flush()
-    recorder.spill.close()
     assert 0 < recorder.lost < 20
+    outage.down = False
+    assert recorder.flush() is True
+    left = {str(row.pk) for row in RequestLog.objects.all()}
+    assert left == {draft.id for draft in drafts[recorder.lost :]}
+
+
+def test_where_no_file_can_be_written_the_newest_rows_stay_in_memory(recorder, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MEMORY", 5)
+    recorder.spill = Spill(tmp_path / "nowhere")
+    outage = Outage(recorder)
+    drafts = [finished(recorder) for _ in range(20)]
+    recorder.flush()
+    assert (recorder.queued, recorder.spilled, recorder.lost) == (5, 0, 15)
+    outage.down = False
+    assert recorder.flush() is True
+    assert {str(row.pk) for row in RequestLog.objects.all()} == {draft.id for draft in drafts[15:]}
+
+
+def test_a_writer_that_is_stuck_is_relieved(recorder, tmp_path, monkeypatch):
+    """A frozen server neither answers nor refuses."""
+    monkeypatch.setattr(module, "MEMORY", 5)
+    monkeypatch.setattr(module, "LOOK", 0.02)
+    stuck, freed, real = threading.Event(), threading.Event(), recorder._write
+
+    def write(rows):
+        stuck.set()
+        freed.wait(10)
+        return real(rows)
+
+    monkeypatch.setattr(recorder, "_write", write)
+    recorder.run("n1", tmp_path)
+    finished(recorder)
+    assert stuck.wait(5)
+    for _ in range(10):
+        finished(recorder)
+    assert eventually(lambda: recorder.spilled == 10)
+    assert recorder.behind > 0
+    freed.set()
+    assert recorder.flush(10) is True
+    recorder.stop()
+    assert (RequestLog.objects.count(), recorder.lost) == (11, 0)
+
+
+def lines(spill):
+    found = []
+    while (segment := spill.oldest()) is not None:
+        found += [row for batch in segment.batches(2) for row in batch]
+        spill.done(segment)
+    return found
 
 
 def test_a_spill_file_cut_by_a_crash_gives_its_whole_lines(tmp_path):
-    spill = Spill(tmp_path / "spill")
-    spill.append([("a", 1), ("b", 2)])
-    with spill.path.open("ab") as file:
+    spill = Spill(tmp_path)
+    assert spill.append([("a", 1), ("b", 2), ("c", 3)]) == (3, 0)
+    (path,) = tmp_path.glob(PATTERN)
+    with path.open("ab") as file:
         file.write(b'["c", ')
-    assert spill.read() == [("a", 1), ("b", 2)]
-    spill.close()
+    assert lines(spill) == [("a", 1), ("b", 2), ("c", 3)]
+    assert not path.exists()
 
 
-def test_the_spill_file_of_a_dead_process_is_taken_over_and_that_of_a_living_one_is_not(tmp_path):
-    dead, living, own = (Spill(tmp_path / f"requestlog-{n}.spill") for n in (1, 2, 3))
+def test_the_spill_files_of_a_dead_process_are_taken_over_and_those_of_a_living_one_are_not(tmp_path):
+    dead, living, own = Spill(tmp_path), Spill(tmp_path), Spill(tmp_path)
     dead.append([("a", 1)])
     living.append([("b", 2)])
     dead.close()  # as its end would
     assert own.adopt() == 1
-    assert own.read() == [("a", 1)]
-    assert not dead.path.exists()
-    assert living.read() == [("b", 2)]
-    own.clear()
-    living.clear()
+    own.append([("c", 3)])
+    assert lines(own) == [("a", 1), ("c", 3)]
+    assert lines(living) == [("b", 2)]
+    assert not list(tmp_path.glob(PATTERN))
 
 
-def test_a_spill_file_that_can_not_be_written_counts_what_it_lost(tmp_path):
-    assert Spill(Path("/proc/nowhere/spill")).append([("a",)]) == 1
-    good = Spill(tmp_path / "spill")
-    assert good.append([("a",)]) == 0
-    good.close()
+class Full:
+    """The file of a disk that takes the first *room* bytes of a line only."""
+
+    def __init__(self, file, room):
+        self.file, self.room = file, room
+
+    def write(self, data):
+        return self.file.write(data[: self.room])
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+
+def test_half_a_line_on_a_full_disk_is_taken_back(tmp_path):
+    spill = Spill(tmp_path)
+    assert spill.append([("a", 1)]) == (1, 0)
+    segment = spill._segments[0]
+    segment.file = Full(segment.file, 4)
+    assert spill.append([("b", 2), ("c", 3)]) == (0, 0)
+    segment.file = segment.file.file
+    assert spill.append([("d", 4)]) == (1, 0)
+    assert spill.rows == 2
+    assert lines(spill) == [("a", 1), ("d", 4)]
 
 
 def test_the_writer_thread_writes_by_itself_and_stops_with_everything_written(recorder, tmp_path):
