@@ -34,7 +34,7 @@ def groups() -> dict[str, list[str]]:
 
 
 def test_a_disabled_provider_comes_back_as_it_was(api: Api, pair: Any):
-    """providers 18"""
+    """providers 18, routing 31"""
     first, _ = pair
     row = Model.objects.get(provider_id=first["id"])
     api.patch(f"/models/{row.pk}", {"input_price_per_million": 3.0, "display_name": "Mine"})

@@ -305,7 +305,7 @@ def test_a_failed_request_costs_nothing(house):
 
 
 def test_a_client_that_leaves_a_stream_pays_for_what_it_got(house):
-    """v1-api 44"""
+    """part of v1-api 44"""
     house.a.script(stall_after(3))
 
     async def leave():

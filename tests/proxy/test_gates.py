@@ -357,7 +357,7 @@ def padded(size):
 
 
 def test_a_body_one_byte_over_the_limit_is_too_large(key, served, small_limit):
-    """v1-api 24, providers 84"""
+    """part of v1-api 24, providers 84"""
     assert chat(key, padded(1024)).status == 200
     for length in (-1, None):
         answer = chat(key, padded(1025), length=length)
@@ -374,7 +374,7 @@ def test_a_body_one_byte_over_the_limit_is_too_large(key, served, small_limit):
 
 @pytest.mark.parametrize("length", [-1, None])
 def test_sixty_megabytes_are_refused_while_they_are_read(key, length):
-    """v1-api 24, providers 84"""
+    """part of v1-api 24, providers 84"""
     piece = b" " * (1024 * 1024)
 
     async def post():
@@ -406,7 +406,7 @@ def test_sixty_megabytes_are_refused_while_they_are_read(key, length):
     ids=lambda raw: repr(raw[:30]),
 )
 def test_a_malformed_body_is_refused_in_one_row_that_quotes_nothing(key, raw):
-    """v1-api 23, v1-api 24"""
+    """v1-api 23, part of v1-api 24"""
     answer = chat(key, raw)
     assert answer.said == (400, "invalid request body")
     assert answer.error["code"] == "invalid_request_body"

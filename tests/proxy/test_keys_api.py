@@ -170,7 +170,7 @@ def test_a_limit_that_nothing_enforces_is_refused_and_null_is_fine(admin, name):
 
 
 def test_an_update_keeps_what_it_leaves_out_and_null_clears(admin):  # noqa: F811
-    """v1-api 13"""
+    """part of v1-api 13"""
     provider = str(world.provider("P").pk)
     owner = world.user("ann")
     key = made(admin, allowed_providers=[provider], strip_reasoning=True, owner_user_id=str(owner.pk))
@@ -353,7 +353,7 @@ def test_a_virtual_key_is_never_accepted_by_the_admin_api(admin):  # noqa: F811
 
 
 def test_an_account_without_staff_rights_has_its_own_keys_only(admin):  # noqa: F811
-    """v1-api 15"""
+    """part of v1-api 15"""
     mine, yours = world.user("me"), world.user("you")
     me = Actor("me", "user", str(mine.pk))
     theirs = made(admin, owner_user_id=str(yours.pk))

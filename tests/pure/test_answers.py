@@ -31,7 +31,7 @@ def test_the_type_follows_from_the_status_alone(status, type):
 
 
 def test_an_error_has_exactly_the_four_members_of_openai():
-    """v1-api 44a"""
+    """part of v1-api 44a"""
     error = json.loads(answers.envelope(404, 'model not found: "x"', "model_not_found", "model"))
     assert error == {
         "error": {

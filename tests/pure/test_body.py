@@ -142,7 +142,7 @@ def test_a_model_name_has_at_most_512_characters():
 
 @pytest.mark.parametrize("value", ['"true"', '"false"', "0", "1", "[]", "{}", '""'])
 def test_stream_is_a_boolean(value):
-    """v1-api 24"""
+    """part of v1-api 24"""
     with pytest.raises(BadBody) as refused:
         body.parse(b'{"model":"a/b","stream":%s}' % value.encode())
     assert (refused.value.message, refused.value.param) == ("invalid request body", "stream")

@@ -141,7 +141,7 @@ async def test_an_open_circuit_does_not_stop_a_direct_request():
 
 
 async def test_embeddings_group_like_chat():
-    """part of routing 12"""
+    """routing 12"""
     one, two = model(P1, "embed-x", modality="embedding"), model(P2, "org/embed-x", modality="embedding")
     assert await names("hotel/embed-x", table(P1, P2, one, two, Stored("embed-x", [one.id, two.id]))) == [
         "OpenRouter",

@@ -24,7 +24,7 @@ def ask(text: str, **more: object) -> dict[str, msgspec.Raw]:
 
 
 def test_the_candidates_key_other_keys_and_key_shapes_are_masked():
-    """failover-loop 96, v1-api 50"""
+    """failover-loop 96, part of v1-api 50"""
     secrets = Secrets(OWN, lambda: (OTHER,))
     assert secrets.mask(f"a {OWN} b {OTHER} c sk-unknown-0123456789abcdef") == "a [redacted] b [redacted] c [redacted]"
 
@@ -44,7 +44,7 @@ def test_masked_json_stays_json_and_untouched_json_stays_the_same_bytes():
 
 
 def test_in_content_only_the_candidates_exact_key_is_masked():
-    """v1-api 50"""
+    """part of v1-api 50"""
     secrets = Secrets(OWN, lambda: (OTHER,))
     body = f'{{"content":"{OWN} {OTHER} sk-unknown-0123456789abcdef"}}'.encode()
     assert secrets.mask_content(body) == f'{{"content":"[redacted] {OTHER} sk-unknown-0123456789abcdef"}}'.encode()

@@ -372,7 +372,7 @@ async def test_a_clean_end_without_anything_said_is_a_truncation(ab: Stage, prov
 async def test_a_cut_after_output_ends_in_one_error_frame(
     behaviour: Behaviour, ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """v1-api 53, circuit-breaker 68a"""
+    """part of v1-api 53, circuit-breaker 68a"""
     provider_a.script(behaviour)
     got = await ab.ask(stream=True)
     assert words(got) == "tok0 tok1 tok2 "

@@ -146,7 +146,7 @@ async def test_leaving_late_in_the_probe_tells_on_the_provider(ab: Stage, provid
 async def test_leaving_a_running_stream_cancels_the_upstream_and_meters_what_went_out(
     ab: Stage, provider_a: FakeProvider
 ):
-    """failover-loop 84, v1-api 44"""
+    """failover-loop 84, part of v1-api 44"""
     provider_a.script(stall_after(10))
     await leave_when(ab, lambda client: client.until(b"tok9"), stream=True, prompt="x" * 40)
     provider_a.wait_disconnects(1)

@@ -265,6 +265,7 @@ async def test_a_body_that_does_not_come_in_time_moves_on(ab: Stage, provider_a:
 
 @pytest.mark.parametrize("code", [401, 402, 403, 404, 429, 500, 503])
 async def test_a_status_moves_on_as_for_chat(ab: Stage, provider_a: FakeProvider, code: int):
+    """routing 12"""
     provider_a.script(status(code))
     assert (await ab.embed()).status == 200
     assert [entry[:3] for entry in ab.trail] == [(0, "A", code), (1, "B", 200)]
@@ -289,7 +290,7 @@ async def test_a_refusal_of_the_input_is_the_clients(ab: Stage, provider_a: Fake
 
 
 async def test_nothing_is_learned_from_a_refusal(ab: Stage, provider_a: FakeProvider):
-    """failover-loop 18: one call, and the next one is the same again."""
+    """Section 18 of failover-loop: one call, and the next one is the same again."""
     said = {"error": {"message": "Unsupported parameter: 'dimensions'", "type": "invalid_request_error"}}
     provider_a.script(reply(400, said))
     for _ in range(2):
@@ -318,7 +319,7 @@ async def test_chat_and_embeddings_of_one_model_share_its_circuit(ab: Stage, pro
 
 
 async def test_error_texts_do_not_repeat_the_input(ab: Stage, provider_a: FakeProvider):
-    """v1-api 18"""
+    """Section 18 of v1-api."""
     secret = "the quarterly figures of Example Ltd"
     provider_a.script(reply(500, {"error": {"message": f"can not embed: {secret}"}}))
     await ab.embed("A/m", given=["x", secret])

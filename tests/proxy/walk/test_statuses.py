@@ -215,7 +215,8 @@ async def test_another_providers_key_in_a_400_is_masked_everywhere(abc: Stage, p
     caplog.set_level(logging.DEBUG)
     seen: list[object] = []
     events.subscribe(seen.append)
-    provider_a.script(status(400, {"error": {"message": "try sk-bbbbbbbbbbbbbbbb2222 instead"}}))
+    abc.member("C", "http://127.0.0.1:9/v1", key="a plain pass phrase 2222", grouped=False)  # no shape gives it away
+    provider_a.script(status(400, {"error": {"message": "try a plain pass phrase 2222 instead"}}))
     got = await abc.ask()
     assert got.json == {"error": {"message": "try [redacted] instead"}}
     assert abc.row.error_message == "try [redacted] instead"
@@ -281,7 +282,7 @@ async def test_one_request_over_three_failures_is_one_row_and_one_event(
 async def test_a_bare_name_walks_like_a_group_and_messages_name_it(
     stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """failover-loop 113, routing 94"""
+    """failover-loop 113, routing 94, v1-api 21"""
     stage.member("A", provider_a.url, model="plain", grouped=False)
     stage.member("B", provider_b.url, model="plain", grouped=False)
     provider_a.script(status(503))
@@ -309,7 +310,7 @@ async def test_the_upstream_gets_its_own_key_and_nothing_of_the_clients(abc: Sta
 
 
 async def test_the_candidates_key_in_an_answer_is_masked_others_stay(abc: Stage, provider_a: FakeProvider):
-    """v1-api 50"""
+    """part of v1-api 50"""
     provider_a.script(answer("sk-aaaaaaaaaaaaaaaa1111 and sk-bbbbbbbbbbbbbbbb2222"))
     got = await abc.ask()
     assert got.json["choices"][0]["message"]["content"] == "[redacted] and sk-bbbbbbbbbbbbbbbb2222"
