@@ -58,6 +58,8 @@ class Group:
     entries: tuple[Entry, ...]
     live: tuple[Live, ...]
     created_at: float = 0.0
+    #: Every entry that is toggled on can be asked, so a resolution has nothing to tell about any of them.
+    calm: bool = False
 
 
 class GroupRecord(Protocol):
@@ -131,7 +133,8 @@ def _group(catalogue: Catalogue, group_id: str, row: GroupRecord) -> Group:
         for at, entry in enumerate(entries)
         if not entry.fault and entry.provider is not None and entry.model is not None
     )
-    return Group(group_id, row.display_model, row.display_name or "", row.group_enabled, entries, live)
+    calm = bool(live) and row.group_enabled and not any(entry.on and entry.fault for entry in entries)
+    return Group(group_id, row.display_model, row.display_name or "", row.group_enabled, entries, live, calm=calm)
 
 
 def join(catalogue: Catalogue, rows: Iterable[tuple[str, GroupRecord]]) -> RoutingTable:

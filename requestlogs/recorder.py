@@ -276,12 +276,14 @@ class Recorder:
         if not params:
             return
         try:
-            with transaction.atomic(), connection.cursor() as cursor:
+            with transaction.atomic():
                 if connection.vendor == "sqlite":
-                    for statement, values in columns.statements(params):
-                        cursor.execute(statement, values)
+                    with connection.wrap_database_errors:
+                        for statement, values in columns.statements(params):
+                            connection.connection.execute(statement, values)
                 else:
-                    cursor.executemany(columns.upsert(), params)
+                    with connection.cursor() as cursor:
+                        cursor.executemany(columns.upsert(), params)
         except (OperationalError, InterfaceError):
             raise
         except DatabaseError:

@@ -117,11 +117,11 @@ class Board:
         """
         if judgement.verdict is Verdict.NOOP:
             return
-        rules, now = self.settings(), self._moment()
         if judgement.verdict is Verdict.SUCCESS and provider_id not in self._troubled:
             circuit = self._find(provider_id, model)
-            if circuit is not None and machine.confirm(circuit, judgement, now):
+            if circuit is not None and machine.confirm(circuit, judgement, self.clock.monotonic(), self.clock.now()):
                 return
+        rules, now = self.settings(), self._moment()
         with self._lock:
             circuit = self._find(provider_id, model)
             if circuit is None:

@@ -218,7 +218,7 @@ def land(circuit: Circuit, judgement: Judgement, now: Moment, rules: BreakerSett
     return advance(circuit, event, now, rules)
 
 
-def confirm(circuit: Circuit, judgement: Judgement, now: Moment) -> bool:
+def confirm(circuit: Circuit, judgement: Judgement, mono: float, wall: datetime) -> bool:
     """One more success of a circuit that has nothing to forgive: noted, as ``land`` would. False: ask ``land``.
 
     The everyday case, and the only one that needs no lock: whatever else happens to the circuit at this moment, these
@@ -226,8 +226,8 @@ def confirm(circuit: Circuit, judgement: Judgement, now: Moment) -> bool:
     """
     if circuit.state is not State.CLOSED or circuit.consecutive_fails:
         return False
-    circuit.last_cause, circuit.last_status, circuit.last_at = judgement.cause, judgement.status, now.wall
-    circuit.last_charged = circuit.last_success = now.mono
+    circuit.last_cause, circuit.last_status, circuit.last_at = judgement.cause, judgement.status, wall
+    circuit.last_charged = circuit.last_success = mono
     return True
 
 

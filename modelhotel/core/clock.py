@@ -26,9 +26,9 @@ class SystemClock:
 class ManualClock:
     """A clock that stands still until told otherwise (tests)."""
 
-    def __init__(self, start: datetime | None = None) -> None:
+    def __init__(self, start: datetime | None = None, mono: float = 1000.0) -> None:
         self._wall = start or datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
-        self._mono = 1000.0
+        self._mono = mono
 
     def monotonic(self) -> float:
         return self._mono

@@ -7,7 +7,7 @@ its logger. Attributes travel in ``extra={"attrs": {...}}`` and keep their order
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -182,9 +182,37 @@ class LeanRecord(logging.LogRecord):
         self.msecs = self.created % 1 * 1000
 
 
+class _Said(LeanRecord):
+    """An INFO line without arguments: what the hot path says."""
+
+    levelno = logging.INFO
+    args = exc_info = stack_info = None
+
+    def __init__(self, name: str, message: str, attrs: Mapping[str, object]) -> None:
+        self.name, self.msg, self.attrs = name, message, attrs
+        self.created = time.time()
+
+    @property
+    def msecs(self) -> float:  # type: ignore[override]
+        return self.created % 1 * 1000
+
+
+#: Takes the lines of :func:`say` in a server, whose only handler it belongs to.
+_straight: Callable[[logging.LogRecord], object] | None = None
+
+
+def straighten(take: Callable[[logging.LogRecord], object] | None) -> None:
+    """From now on *take* gets every line that :func:`say` says, past the loggers; None ends it."""
+    global _straight
+    _straight = take
+
+
 def say(log: logging.Logger, message: str, attrs: Mapping[str, object]) -> None:
-    """An INFO line of the hot path: the record goes straight to the handlers, without ``Logger``'s detours."""
+    """An INFO line of the hot path, without ``Logger``'s detours."""
     if not log.isEnabledFor(logging.INFO):
+        return
+    if _straight is not None:
+        _straight(_Said(log.name, message, attrs))
         return
     record = logging.getLogRecordFactory()(log.name, logging.INFO, "", 0, message, None, None)
     record.attrs = attrs

@@ -10,6 +10,8 @@ import threading
 from collections import deque
 from typing import TextIO
 
+from modelhotel.core import logformat
+
 LIMIT = 20_000
 #: Seconds that lines are gathered before they are written.
 GATHER = 0.05
@@ -29,19 +31,23 @@ class QueueHandler(logging.Handler):
         self._thread: threading.Thread | None = None
 
     def handle(self, record: logging.LogRecord) -> bool:
-        # Without the handler's own lock: appending to a deque is atomic.
         if not self.filter(record):
             return False
+        self.take(record)
+        return True
+
+    def take(self, record: logging.LogRecord) -> None:
+        """The same for a record that no filter needs to see."""
+        # Without the handler's own lock: appending to a deque is atomic.
         queue = self._queue
         if len(queue) >= LIMIT:
             self._dropped += 1
-            return True
+            return
         queue.append(record)
         if len(queue) == 1:
             self._wake.set()
             if self._thread is None:
                 self._start()
-        return True
 
     def _start(self) -> None:
         with self._writing:
@@ -81,3 +87,10 @@ class QueueHandler(logging.Handler):
     def close(self) -> None:
         self.flush()
         super().close()
+
+
+def straighten() -> None:
+    """Where the root logger has one handler and it is ours: let the hot path's lines go to it directly."""
+    handlers = logging.getLogger().handlers
+    if len(handlers) == 1 and isinstance(handlers[0], QueueHandler):
+        logformat.straighten(handlers[0].take)

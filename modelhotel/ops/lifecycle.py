@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from modelhotel.core import snapshots
+from modelhotel.core import logqueue, snapshots
 from modelhotel.core.environment import Environment
 from modelhotel.ops import database
 from modelhotel.ops.health import Health
@@ -76,6 +76,7 @@ class Lifecycle:
             self._services = self._make(self.membership)
             for service in self._services:
                 service.start()
+            logqueue.straighten()
             _settle_memory()
             self._started = self._health.ready = True
         log.info("lifecycle: ready")

@@ -220,7 +220,8 @@ def test_no_other_module_assigns_the_state():
 @pytest.mark.parametrize("fails", [0, 1])
 def test_confirming_a_success_is_landing_it_where_nothing_is_to_forgive(state, fails):
     quick, slow = circuit_in(state, fails), circuit_in(state, fails)
-    taken = machine.confirm(quick, verdict.success(200), at(5))
+    moment = at(5)
+    taken = machine.confirm(quick, verdict.success(200), moment.mono, moment.wall)
     assert taken is (state is State.CLOSED and fails == 0)
     if taken:
         assert machine.land(slow, verdict.success(200), at(5), BreakerSettings()) is None

@@ -1,3 +1,4 @@
+import time
 import uuid
 
 import pytest
@@ -11,6 +12,17 @@ def test_a_uuid_is_a_random_one_of_version_four():
     for text in found:
         value = uuid.UUID(text)
         assert (str(value), value.version, value.variant) == (text, 4, uuid.RFC_4122)
+
+
+def test_ids_of_requests_sort_by_time_and_are_of_version_seven():
+    found = [ids.request_id() for _ in range(2000)]
+    assert len(set(found)) == 2000
+    for text in found:
+        value = uuid.UUID(text)
+        assert (str(value), value.version, value.variant) == (text, 7, uuid.RFC_4122)
+    moments = [text[:13] for text in found]
+    assert moments == sorted(moments)
+    assert abs(int(found[0].replace("-", "")[:12], 16) / 1000 - time.time()) < 60
 
 
 def test_a_request_hash_has_sixteen_hex_digits():

@@ -51,7 +51,7 @@ class Stage:
         self.waits: list[float] = []
         self.hold: asyncio.Event | None = None  # waits last until it is set
         self.holding = asyncio.Event()
-        self.clock = ManualClock()
+        self.clock = ManualClock(mono=time.monotonic())  # resolution reads the real one
         self.board = Board(self.clock, lambda: of_options(options.current()), self._name_of)
         self.strip_reasoning = False
         monkeypatch.setattr(breaker, "_board", self.board)
