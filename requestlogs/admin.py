@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin import DateFieldListFilter, SimpleListFilter
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
@@ -12,6 +12,7 @@ from unfold.paginator import InfinitePaginator
 from modelhotel.core.verbadmin import VerbAdmin, column, moment, value_column
 from providers.cache import SNAPSHOT
 from providers.models import Provider
+from requestlogs import backlog
 from requestlogs.models import RequestLog
 from requestlogs.recorder import RECORDER
 
@@ -132,6 +133,8 @@ class RequestAdmin(VerbAdmin[RequestLog]):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         RECORDER.flush()
+        for sentence in backlog.sentences(RECORDER):
+            self.message_user(request, sentence, messages.WARNING)
         return super().changelist_view(request, extra_context)
 
     def changeform_view(

@@ -13,7 +13,7 @@ from modelhotel.core import clock
 from modelhotel.core.faults import Refusal
 from modelhotel.core.ids import parse_uuid
 from modelhotel.core.webapi import Body, actor_of
-from requestlogs import queries, sweep
+from requestlogs import backlog, queries, sweep
 from requestlogs.recorder import RECORDER
 
 #: Seconds an identical query of the same audience is answered from memory.
@@ -95,6 +95,15 @@ def cursor_logs(request: HttpRequest) -> dict[str, object]:
         "next_cursor": page.next,
         "prev_cursor": page.prev,
     }
+
+
+@router.get("/recorder", summary="Rows on their way to the request log")
+def recorder_state(request: HttpRequest) -> dict[str, object]:
+    """Of the process that answers: rows that wait in memory (``queued``) and in files (``spilled``), how many were
+    ``lost`` since its start, and for how many seconds the database has not taken everything (``behind_s``)."""
+    if _audience(request) != "all":
+        raise Refusal(403, "insufficient permissions")
+    return backlog.state(RECORDER)
 
 
 @router.delete("/purge", summary="Delete request rows by age")

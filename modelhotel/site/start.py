@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -9,6 +10,7 @@ from failover.breaker import board
 from failover.models import FailoverGroup
 from providers.models import Model, Provider
 from proxy.models import VirtualKey
+from requestlogs import backlog
 from requestlogs.models import RequestLog
 from requestlogs.recorder import RECORDER
 
@@ -40,6 +42,8 @@ def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         steps.append(_step("Create a virtual key", total > 0, "proxy_virtualkey_add", may("proxy.add_virtualkey")))
     if may("requestlogs.view_requestlog"):
         RECORDER.flush()
+        for sentence in backlog.sentences(RECORDER):
+            messages.warning(request, sentence)
         context["requests"] = RequestLog.objects.order_by("-created_at", "-id")[:SHOWN_REQUESTS]
     context["tiles"] = tiles
     context["steps"] = [] if all(step["done"] for step in steps) else steps

@@ -8,6 +8,7 @@ import pytest
 from modelhotel.core import clock
 from requestlogs import api
 from requestlogs.models import RequestLog
+from requestlogs.recorder import RECORDER, Recorder
 from tests.shell.cast import (  # noqa: F401
     admin,
     admin_user,
@@ -102,3 +103,20 @@ def test_an_age_deletes_only_what_is_older(admin):  # noqa: F811
     assert admin.get("/api/logs").json()["total"] == 2
     assert admin.delete("/api/logs/purge", {"older_than": "1d"}).status_code == 204
     assert [one["id"] for one in admin.get("/api/logs").json()["entries"]] == [str(young.id)]
+
+
+def test_what_waits_and_what_is_lost_is_shown_to_operators_only(admin, viewer, admin_user, stranger, monkeypatch):  # noqa: F811
+    told = admin.get("/api/logs/recorder").json()
+    assert told == {"node": "", "queued": 0, "spilled": 0, "lost": 0, "behind_s": 0.0}
+    monkeypatch.setattr(RECORDER, "lost", 1234)
+    assert viewer.get("/api/logs/recorder").json()["lost"] == 1234
+    assert stranger.get("/api/logs/recorder").status_code == 403
+    monkeypatch.setattr(Recorder, "behind", 12.3)
+    browser = signed_in(admin_user)
+    for page in ("/", "/requestlogs/requestlog/"):
+        shown = text(browser.get(page))
+        assert "1,234 request rows were lost since this process started" in shown
+        assert "The database has not taken all request rows for 12 s: 0 wait in memory" in shown
+    monkeypatch.setattr(RECORDER, "lost", 0)
+    monkeypatch.setattr(Recorder, "behind", 0.2)
+    assert "request rows" not in text(browser.get("/requestlogs/requestlog/"))

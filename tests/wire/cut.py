@@ -8,12 +8,17 @@ from collections.abc import Callable
 
 
 class Cut:
-    """Listens on *port* and passes everything on; :meth:`off` resets what is open and refuses what comes."""
+    """Listens on *port* and passes everything on; :meth:`off` resets what is open and refuses what comes.
+
+    :meth:`freeze` is worse: everything is taken, nothing passed on, until :meth:`thaw`.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._pairs: list[socket.socket] = []
         self._lock = threading.Lock()
+        self._flows = threading.Event()
+        self._flows.set()
         self._server = self._listen(0)
         self.port: int = self._server.getsockname()[1]
 
@@ -35,10 +40,10 @@ class Cut:
             for source, sink in ((near, far), (far, near)):
                 threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 
-    @staticmethod
-    def _pump(source: socket.socket, sink: socket.socket) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                self._flows.wait()
                 sink.sendall(data)
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_RDWR)
@@ -54,6 +59,12 @@ class Cut:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
             sock.close()
+
+    def freeze(self) -> None:
+        self._flows.clear()
+
+    def thaw(self) -> None:
+        self._flows.set()
 
     def on(self) -> None:
         self._server = self._listen(self.port)
@@ -71,4 +82,5 @@ class Cut:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.thaw()
         self.off()
