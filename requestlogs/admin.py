@@ -32,6 +32,8 @@ ERROR_KINDS = (
     "client_disconnect",
     "internal",
 )
+#: What this version serves and writes rows for (operations 4.1).
+ENDPOINTS = ("chat", "embeddings")
 STATES = ("pending", "streaming", "completed", "failed")
 INTERRUPTED = "request interrupted"
 Rows = QuerySet[RequestLog]
@@ -63,6 +65,14 @@ class StateFilter(_Choice):
 
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
         return queryset.filter(state=self.value()) if self.value() in STATES else queryset
+
+
+class EndpointFilter(_Choice):
+    title, parameter_name = "endpoint", "endpoint_type"
+    words = tuple((word, word) for word in ENDPOINTS)
+
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        return queryset.filter(endpoint_type=self.value()) if self.value() in ENDPOINTS else queryset
 
 
 class StatusFilter(_Choice):
@@ -106,6 +116,7 @@ class RequestAdmin(VerbAdmin[RequestLog]):
     list_display = (
         "time",
         "asked",
+        "endpoint",
         "provider",
         "status",
         "tries",
@@ -115,7 +126,14 @@ class RequestAdmin(VerbAdmin[RequestLog]):
         "key",
         "kind",
     )
-    list_filter = (StateFilter, StatusFilter, ProviderFilter, ErrorKindFilter, ("created_at", DateFieldListFilter))
+    list_filter = (
+        StateFilter,
+        StatusFilter,
+        EndpointFilter,
+        ProviderFilter,
+        ErrorKindFilter,
+        ("created_at", DateFieldListFilter),
+    )
     search_fields = ("model_id", "resolved_model_id")
     search_help_text = "Model"
     ordering = ("-created_at", "-id")

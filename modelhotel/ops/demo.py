@@ -27,6 +27,7 @@ from modelhotel.core.environment import Environment
 from modelhotel.ops import simulated
 from modelhotel.ops.faults import StartRefused
 from modelhotel.ops.simulated import Chance, Provider
+from modelhotel.ops.simulated_vectors import EMBEDDER
 from providers import verbs as providers
 from providers.discovery.scan import SCANNER
 from providers.models import Model
@@ -38,11 +39,12 @@ from proxy.models import VirtualKey
 SETTINGS = {"circuit_breaker_threshold": "3", "circuit_breaker_cooldown": "10s"}
 KEY_NAME = "demo"
 GROUP = f"hotel/{simulated.MODEL}"
+EMBEDDING_GROUP = f"hotel/{EMBEDDER}"
 LOGIN_FILE = "demo-login"
 #: Seconds between two requests of the trickle; how many may run at once; how long one may take.
 BEAT, AT_ONCE, PATIENCE = 2.0, 8, 60.0
-#: Every so many requests one asks the slow provider by its name, which no group would do.
-DIRECT = 8
+#: Every so many requests one asks the slow provider by its name, which no group would do, and one asks for vectors.
+DIRECT, EMBEDDED = 8, 5
 _PROMPTS = ("What is a circuit breaker?", "Say hello.", "Why did the first provider not answer?", "Tell me a story.")
 _TURN = 0.1
 _JOIN = 5.0
@@ -76,7 +78,8 @@ def furnish(addresses: Mapping[str, str]) -> str:
             settings_verbs.update(missing, SYSTEM)
         rows = [_provider(name, base_url) for name, base_url in addresses.items()]
         scanned = [_scan(row) for row in rows]
-        _group(rows, fresh=any(scanned))
+        for model in (simulated.MODEL, EMBEDDER):
+            _group(model, rows, fresh=any(scanned))
         return _key()
     finally:
         connection.close()
@@ -93,19 +96,19 @@ def _provider(name: str, base_url: str) -> ProviderRow:
 
 def _scan(row: ProviderRow) -> bool:
     """Whether it had to be asked for its models."""
-    known = Model.objects.filter(provider=row, model_id=simulated.MODEL).exists()
-    if known or not (row.enabled and row.autodiscovery_enabled):
+    known = Model.objects.filter(provider=row, model_id__in=(simulated.MODEL, EMBEDDER)).count()
+    if known == 2 or not (row.enabled and row.autodiscovery_enabled):
         return False
     SCANNER.one(str(row.pk))
     return True
 
 
-def _group(rows: list[ProviderRow], fresh: bool) -> None:
-    found = {m.provider_id: str(m.pk) for m in Model.objects.filter(provider__in=rows, model_id=simulated.MODEL)}
+def _group(model: str, rows: list[ProviderRow], fresh: bool) -> None:
+    found = {m.provider_id: str(m.pk) for m in Model.objects.filter(provider__in=rows, model_id=model)}
     order = [found[row.pk] for row in rows if row.pk in found]
-    group = FailoverGroup.objects.filter(display_model=simulated.MODEL).first()
+    group = FailoverGroup.objects.filter(display_model=model).first()
     if group is None:
-        groups.create(groups.GroupData(simulated.MODEL, entry_ids=order), SYSTEM)
+        groups.create(groups.GroupData(model, entry_ids=order), SYSTEM)
     elif fresh:
         groups.update(str(group.pk), {"priority_order": order}, SYSTEM)
 
@@ -120,6 +123,7 @@ def _key() -> str:
 def guide(url: str, env: Environment, key: str) -> str:
     """What to look at."""
     body = f'{{"model": "{GROUP}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
+    vectors = f'{{"model": "{EMBEDDING_GROUP}", "input": "Hello"}}'
     bearer = f"-H 'Authorization: Bearer {env.admin_token}'"
     return f"""
 The demo runs: a request every {BEAT:.0f} s asks {GROUP}, which is Flaky, then Healthy, then Slow. Flaky fails in a few
@@ -127,6 +131,7 @@ seconds: watch its circuit open, Healthy take over, and Flaky come back.
 
   Sign in:      {url}/  user admin, password {env.admin_password}
   Ask:          curl -s {url}/v1/chat/completions -H 'Authorization: Bearer {key}' -d '{body}'
+  Vectors:      curl -s {url}/v1/embeddings -H 'Authorization: Bearer {key}' -d '{vectors}'
   Request log:  curl -s {url}/api/logs {bearer}
   Events:       curl -sN {url}/api/events {bearer}
   Admin token:  {env.admin_token}
@@ -139,9 +144,12 @@ class Call:
     model: str
     stream: bool
     prompt: str
+    path: str = "/v1/chat/completions"
 
     @property
     def body(self) -> dict[str, Any]:
+        if self.model == EMBEDDING_GROUP:
+            return {"model": self.model, "input": self.prompt}
         return {
             "model": self.model,
             "stream": self.stream,
@@ -151,8 +159,10 @@ class Call:
 
 def call(number: int, chance: Chance) -> Call:
     """The request *number* of the trickle, counted from 1."""
-    model = f"Slow/{simulated.MODEL}" if number % DIRECT == 0 else GROUP
-    return Call(model, chance() < 0.5, _PROMPTS[int(chance() * len(_PROMPTS))])
+    stream, prompt = chance() < 0.5, _PROMPTS[int(chance() * len(_PROMPTS))]
+    if number % EMBEDDED == 0:
+        return Call(EMBEDDING_GROUP, False, prompt, "/v1/embeddings")
+    return Call(f"Slow/{simulated.MODEL}" if number % DIRECT == 0 else GROUP, stream, prompt)
 
 
 async def trickle(url: str, key: str, ended: Callable[[], bool], chance: Chance) -> None:
@@ -188,7 +198,7 @@ async def _until_ready(client: httpx.AsyncClient, ended: Callable[[], bool]) -> 
 
 async def _ask(client: httpx.AsyncClient, what: Call) -> None:
     try:
-        async with client.stream("POST", "/v1/chat/completions", json=what.body) as answer:
+        async with client.stream("POST", what.path, json=what.body) as answer:
             async for _ in answer.aiter_raw():
                 pass
         log.debug("demo: asked", extra={"attrs": {"model": what.model, "status": answer.status_code}})

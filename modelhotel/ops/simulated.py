@@ -14,8 +14,9 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from modelhotel.ops.demo_environment import LOOPBACK
+from modelhotel.ops.simulated_vectors import EMBEDDER, Wanted, embeddings, wanted
 
-#: The one model that every simulated provider lists.
+#: The model that talks; every simulated provider lists it, and beside it one that makes vectors.
 MODEL = "demo"
 #: How often a provider looks whether it should still take connections.
 _TICK = 0.1
@@ -139,7 +140,8 @@ def usage(prompt_bytes: int, spoken: int) -> dict[str, int]:
 
 
 def listing(name: str) -> dict[str, Any]:
-    return {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": name.lower()}]}
+    entry = {"object": "model", "created": 0, "owned_by": name.lower()}
+    return {"object": "list", "data": [{"id": model, **entry} for model in (MODEL, EMBEDDER)]}
 
 
 def error(status: int, message: str) -> dict[str, Any]:
@@ -294,6 +296,8 @@ class Provider:
             writer.write(_whole(200, listing(self.name)))
         elif what == "post /v1/chat/completions":
             await self._chat(writer, asked(body), len(body))
+        elif what == "post /v1/embeddings":
+            await self._embed(writer, wanted(body), len(body))
         else:
             writer.write(_whole(404, error(404, "no such path")))
         await writer.drain()
@@ -306,17 +310,28 @@ class Provider:
         said = words(self.name, self._chance)
         self._answered += 1
         identity = f"chatcmpl-{self.name.lower()}-{self._answered}"
+        if request.stream and plan.status == 200:
+            await asyncio.sleep(plan.first)
+            await self._stream(writer, plan, identity, said, usage(size, len(said)) if request.usage else None)
+        else:
+            await self._plain(writer, plan, completion(identity, said, usage(size, len(said))))
+
+    async def _embed(self, writer: asyncio.StreamWriter, request: Wanted, size: int) -> None:
+        if request.wrong:
+            writer.write(_whole(request.status, error(request.status, request.wrong)))
+        else:
+            await self._plain(writer, self._character.plan(self.age, self._chance), embeddings(request, size))
+
+    async def _plain(self, writer: asyncio.StreamWriter, plan: Plan, content: dict[str, Any]) -> None:
         await asyncio.sleep(plan.first)
         if plan.status != 200:
             writer.write(_whole(plan.status, error(plan.status, "the simulated provider is having a bad time")))
-        elif request.stream:
-            await self._stream(writer, plan, identity, said, usage(size, len(said)) if request.usage else None)
-        else:
-            answer = _whole(200, completion(identity, said, usage(size, len(said))))
-            if plan.cut_at is not None:
-                writer.write(answer[: len(answer) // 2])
-                raise Cut
-            writer.write(answer)
+            return
+        answer = _whole(200, content)
+        if plan.cut_at is not None:
+            writer.write(answer[: len(answer) // 2])
+            raise Cut
+        writer.write(answer)
 
     async def _stream(
         self, writer: asyncio.StreamWriter, plan: Plan, identity: str, said: list[str], tokens: dict[str, int] | None

@@ -1,13 +1,27 @@
 """The simulated providers of the demo: what they decide, and what they put on the wire."""
 
 import asyncio
+import base64
 import json
+import struct
 
 import httpx
 import pytest
 
 from modelhotel.ops import demo_environment, simulated
-from modelhotel.ops.simulated import FLAKY, HEALTHY, MODEL, SLOW, Mood, Moody, Plan, Provider, Steady, asked
+from modelhotel.ops.simulated import (
+    FLAKY,
+    HEALTHY,
+    MODEL,
+    SLOW,
+    Mood,
+    Moody,
+    Plan,
+    Provider,
+    Steady,
+    asked,
+)
+from modelhotel.ops.simulated_vectors import EMBEDDER, embeddings, vector, wanted
 
 BEST = Steady(first=0.0, spread=0.0, pause=0.0)
 CYCLE = sum(length for _, length in FLAKY.moods)
@@ -102,12 +116,48 @@ def test_a_request_that_can_not_be_answered_is_told_so(text, status):
     assert found.status == status
 
 
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("{", 400),
+        ("[]", 400),
+        ('{"model": "demo-embedding"}', 400),
+        ('{"model": "demo-embedding", "input": 5}', 400),
+        ('{"model": "demo-embedding", "input": []}', 400),
+        ('{"model": "demo-embedding", "input": "hi", "dimensions": "many"}', 400),
+        ('{"model": "demo-embedding", "input": "hi", "dimensions": 5000}', 400),
+        ('{"model": "demo", "input": "hi"}', 404),
+    ],
+)
+def test_vectors_that_can_not_be_made_are_told_so(text, status):
+    found = wanted(text.encode())
+    assert found.wrong and found.status == status
+
+
+@pytest.mark.parametrize(
+    ("given", "inputs"),
+    [("hi", ("hi",)), (["a", "b"], ("a", "b")), ([1, 2], ("[1, 2]",)), ([[1], [2]], ("[1]", "[2]"))],
+)
+def test_every_form_of_input_is_as_many_vectors(given, inputs):
+    found = wanted(json.dumps({"model": EMBEDDER, "input": given, "dimensions": 4}).encode())
+    assert (found.inputs, found.dimensions, found.packed, found.wrong) == (inputs, 4, False, "")
+    made = embeddings(found, 400)
+    assert [len(one["embedding"]) for one in made["data"]] == [4] * len(inputs)
+    assert made["usage"] == {"prompt_tokens": 100, "total_tokens": 100}
+
+
+def test_a_vector_has_length_one_and_depends_on_the_text_alone():
+    one = vector("hi", 16)
+    assert sum(number * number for number in one) == pytest.approx(1.0)
+    assert one == vector("hi", 16) != vector("ho", 16)
+
+
 # -- on the wire ------------------------------------------------------------------------------------------------------
 
 
-async def test_the_listing_has_the_one_model():
+async def test_the_listing_has_a_model_that_talks_and_one_that_makes_vectors():
     answer = await ask(BEST, "/models")
-    assert [entry["id"] for entry in answer.json()["data"]] == [MODEL]
+    assert [entry["id"] for entry in answer.json()["data"]] == [MODEL, EMBEDDER]
 
 
 async def test_a_plain_answer_has_text_and_usage():
@@ -138,6 +188,18 @@ async def test_errors_come_as_openai_writes_them():
     answer = await ask(in_mood(Mood.ERRORS))
     assert answer.status_code == 500
     assert answer.json()["error"]["type"] == "server_error"
+
+
+async def test_vectors_come_as_numbers_or_packed():
+    plain = (await ask(BEST, "/embeddings", model=EMBEDDER, input="hi")).json()["data"][0]["embedding"]
+    packed = (await ask(BEST, "/embeddings", model=EMBEDDER, input="hi", encoding_format="base64")).json()
+    numbers = struct.unpack("<16f", base64.b64decode(packed["data"][0]["embedding"]))
+    assert list(numbers) == pytest.approx(plain)
+
+
+@pytest.mark.parametrize(("mood", "status"), [(Mood.ERRORS, 500), (Mood.GOOD, 200)])
+async def test_vectors_follow_the_mood_too(mood, status):
+    assert (await ask(in_mood(mood), "/embeddings", model=EMBEDDER, input="hi")).status_code == status
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -25,6 +25,9 @@ def stage(demo):
         yield found
 
 
+GROUPS = [(name, ["Flaky", "Healthy", "Slow"]) for name in ("demo", "demo-embedding")]
+
+
 def records() -> dict:
     from failover.models import FailoverGroup
     from modelhotel.config_store import stored_settings
@@ -35,7 +38,7 @@ def records() -> dict:
         "providers": sorted(Provider.objects.values_list("name", "pk")),
         "groups": [
             (group.display_model, group.pk, [names[member] for member in group.priority_order])
-            for group in FailoverGroup.objects.all()
+            for group in FailoverGroup.objects.order_by("display_model")
         ],
         "settings": stored_settings(),
     }
@@ -53,7 +56,7 @@ def test_a_first_start_makes_providers_a_group_in_order_a_key_and_short_circuits
     key = demo.furnish(stage.addresses)
     made = records()
     assert [name for name, _ in made["providers"]] == ["Flaky", "Healthy", "Slow"]
-    assert [(name, order) for name, _, order in made["groups"]] == [("demo", ["Flaky", "Healthy", "Slow"])]
+    assert [(name, order) for name, _, order in made["groups"]] == GROUPS
     assert made["settings"]["circuit_breaker_cooldown"] == "10s"
     assert VirtualKey.objects.get().key_preview.endswith(key[-4:])
 
@@ -80,7 +83,7 @@ def test_what_somebody_changed_stays(demo, stage):
     from providers import verbs as providers
 
     demo.furnish(stage.addresses)
-    group = FailoverGroup.objects.get()
+    group = FailoverGroup.objects.get(display_model="demo")
     groups.update(str(group.pk), {"priority_order": group.priority_order[::-1]}, ADMIN)
     settings_verbs.update({"circuit_breaker_cooldown": "30s"}, ADMIN)
     providers.update(provider_id("Slow"), {"max_in_flight": 3}, ADMIN)
@@ -98,9 +101,9 @@ def test_what_somebody_deleted_comes_back(demo, stage):
 
     demo.furnish(stage.addresses)
     providers.delete(provider_id("Flaky"), ADMIN)
-    groups.delete(str(FailoverGroup.objects.get().pk), ADMIN)
+    groups.delete(str(FailoverGroup.objects.get(display_model="demo").pk), ADMIN)
     demo.furnish(stage.addresses)
-    assert [(name, order) for name, _, order in records()["groups"]] == [("demo", ["Flaky", "Healthy", "Slow"])]
+    assert [(name, order) for name, _, order in records()["groups"]] == GROUPS
 
 
 def test_the_login_is_made_once_and_kept_from_other_users(demo, tmp_path):
@@ -120,9 +123,25 @@ def test_a_broken_login_file_is_refused_by_name(demo, tmp_path):
         demo.with_login(replace(environment.current(), data_dir=tmp_path))
 
 
+def test_a_demo_of_an_older_version_gets_the_model_it_lacks(demo, stage):
+    from failover import verbs as groups
+    from failover.models import FailoverGroup
+    from modelhotel.core.actor import ADMIN
+    from providers.models import Model
+
+    demo.furnish(stage.addresses)
+    groups.delete(str(FailoverGroup.objects.get(display_model="demo-embedding").pk), ADMIN)
+    Model.objects.filter(model_id="demo-embedding").delete()
+    demo.furnish(stage.addresses)
+    assert [(name, order) for name, _, order in records()["groups"]] == GROUPS
+    assert set(Model.objects.values_list("model_id", "modality")) == {("demo", "chat"), ("demo-embedding", "embedding")}
+
+
 def test_the_trickle_mixes_streams_and_asks_the_slow_provider_now_and_then(demo):
     calls = [demo.call(number, lambda: 0.4) for number in range(1, 17)]
     assert [c.model for c in calls].count("Slow/demo") == 2
-    assert {c.model for c in calls} == {"hotel/demo", "Slow/demo"}
+    assert {c.model for c in calls} == {"hotel/demo", "Slow/demo", "hotel/demo-embedding"}
+    vectors = [c for c in calls if c.path == "/v1/embeddings"]
+    assert len(vectors) == 3 and all(set(c.body) == {"model", "input"} for c in vectors)
     assert demo.call(1, lambda: 0.4).stream
     assert not demo.call(1, lambda: 0.6).stream

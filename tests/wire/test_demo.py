@@ -47,6 +47,12 @@ def test_a_newcomer_sees_a_failover_within_seconds_and_ends_it_with_ctrl_c(tmp_p
             json={"model": "hotel/demo", "messages": [{"role": "user", "content": "hi"}]},
         )
         assert answer.status_code == 200
+        answer = demo.http.post(
+            f"{demo.url}/v1/embeddings",
+            headers={"Authorization": f"Bearer {demo.key}"},
+            json={"model": "hotel/demo-embedding", "input": ["one", "two"]},
+        )
+        assert (answer.status_code, len(answer.json()["data"])) == (200, 2)
         assert demo.password
         assert demo.stop(signal.SIGINT) == 0
     assert "Traceback" not in demo.output
