@@ -247,6 +247,22 @@ def test_the_request_log_can_be_read_and_not_written(pages, house):
     assert RequestLog.objects.get().model_id == "hotel/glm-4.6"
 
 
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [("", {"one", "two"}), ("embeddings", {"two"}), ("chat", {"one"}), ("telepathy", {"one", "two"})],
+)
+def test_requests_say_which_endpoint_they_went_to_and_are_filtered_by_it(pages, house, asked, shown):
+    RECORDER.finish(Draft("chat", model_id="one", status_code=200))
+    RECORDER.finish(Draft("embeddings", model_id="two", status_code=200))
+    page = pages.get(url(RequestLog, "changelist"), {"endpoint_type": asked} if asked else {})
+    assert page.status_code == 200
+    rows = {row.model_id: row.endpoint_type for row in page.context["cl"].result_list}
+    assert rows == {name: {"one": "chat", "two": "embeddings"}[name] for name in shown}
+    text = page.content.decode()
+    table = text[text.index('id="result_list"') :].partition("</table>")[0]
+    assert ("embeddings" in table) == ("two" in shown)
+
+
 def test_a_setting_changed_on_its_page_holds_for_the_next_request(pages, house):
     """settings 2"""
     said = chat(house.key, {"model": "nothing", "messages": []})

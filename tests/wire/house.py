@@ -90,10 +90,13 @@ class House:
 
 
 @contextmanager
-def house(data_dir: Path, env: dict[str, str] | None = None, **options: Any) -> Iterator[House]:
+def house(
+    data_dir: Path, env: dict[str, str] | None = None, *, more: tuple[str, ...] = (), **options: Any
+) -> Iterator[House]:
+    """*more*: models of both providers beside the usual one; their names sort behind it."""
     with ExitStack() as stack:
-        a = stack.enter_context(FakeProvider(models=[MODEL]))
-        b = stack.enter_context(FakeProvider(models=[MODEL]))
+        a = stack.enter_context(FakeProvider(models=[MODEL, *more]))
+        b = stack.enter_context(FakeProvider(models=[MODEL, *more]))
         product = stack.enter_context(Product(data_dir, env, **options))
         found = House(product, a, b)
         stack.callback(found.close)
