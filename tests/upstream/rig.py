@@ -99,12 +99,15 @@ def open_files() -> int:
 class CancelAt:
     """Awaitable that runs *work* and cancels the running task at its *step*-th suspension (1-based).
 
-    ``steps`` afterwards: how often it was suspended in all.
+    *late*: not before, but right after what it waits for has come, so that the result is lost on its way. *times*
+    how often in a row: the next suspensions, those of the clearing up, are cancelled as well. ``steps`` afterwards:
+    how often it was suspended in all.
     """
 
-    def __init__(self, work: Awaitable[Any], step: int) -> None:
+    def __init__(self, work: Awaitable[Any], step: int, *, late: bool = False, times: int = 1) -> None:
         self._work = work
-        self._step = step
+        self._steps = range(step, step + times)
+        self._late = late
         self.steps = 0
 
     def __await__(self) -> Generator[Any, Any, Any]:
@@ -113,10 +116,8 @@ class CancelAt:
             waiting = next(inner)
             while True:
                 self.steps += 1
-                if self.steps == self._step:
-                    task = asyncio.current_task()
-                    assert task is not None
-                    task.cancel()
+                if self.steps in self._steps:
+                    self._cancel(waiting)
                 try:
                     got = yield waiting
                 except BaseException as problem:
@@ -125,6 +126,14 @@ class CancelAt:
                     waiting = inner.send(got)
         except StopIteration as end:
             return end.value
+
+    def _cancel(self, waiting: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if self._late and isinstance(waiting, asyncio.Future):
+            waiting.add_done_callback(lambda _: task.cancel())  # before the task's own callback
+        else:
+            task.cancel()
 
 
 def certificate(directory: Path, *names: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:

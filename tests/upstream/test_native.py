@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +10,10 @@ import pytest
 from providers.upstream import wire
 from providers.upstream.interface import IDLE_PER_HOST, FaultKind, UpstreamError
 from providers.upstream.native import NativeClient
-from providers.upstream.proxies import Proxies
 from tests.upstream import rig
-from tests.upstream.rig import CancelAt, FixedResolver, chat, fault, fetch, run, send
-from tests.upstream.server import FakeProvider, after, answer, events, http_chunk, raw, reply, silence, stall_after
+from tests.upstream.rig import FixedResolver, chat, fault, fetch, run, send
 from tests.upstream.server import Unreachable as Hole
+from tests.upstream.server import after, answer, events, http_chunk, raw, reply, silence, stall_after
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -308,77 +306,6 @@ def test_a_client_that_was_closed_pools_nothing(loop, provider_a):
         assert not c._pool.resting
 
     native(work, loop)
-
-
-# ---------------------------------------------------------------- cancellation at every await
-
-
-async def _every_step(client: NativeClient, make: Any, done: Any) -> int:
-    """Cancel *make()* at its 1st, 2nd, ... suspension until it runs through. Returns how many there were."""
-    step = 1
-    while True:
-        walk = CancelAt(make(), step)
-        task = asyncio.ensure_future(_await(walk))
-        try:
-            await task
-        except asyncio.CancelledError:
-            assert walk.steps >= step
-        else:
-            assert walk.steps < step
-            return step - 1
-        for _ in range(400):
-            if not client._pool.live:
-                break
-            await asyncio.sleep(0.005)
-        assert not client._pool.live and not client._pool.resting, f"step {step} left a connection"
-        await done()
-        await rig.nothing_runs()
-        step += 1
-
-
-async def _await(work: Any) -> Any:
-    return await work
-
-
-CASES = ["plain", "stream", "upload", "two addresses", "tls", "tunnel"]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_cancelling_at_any_await_leaves_nothing_behind(loop, case, tmp_path: Path):
-    server, trusting = rig.certificate(tmp_path, "api.example.test")
-    secure = case in ("tls", "tunnel")
-    body = b"x" * (8 << 20) if case == "upload" else b"{}"
-    with FakeProvider(tls=server if secure else None) as p, FakeProvider() as dead:
-        dead.refuse()
-        p.script(after(0.01, events({"a": 1}, {"b": 2}, delay=0.02)) if case == "stream" else after(0.01, answer("x")))
-        where = [("127.0.0.1", p.port)]
-        if case == "two addresses":
-            where = [("127.0.0.1", dead.port), *where]
-        resolver = FixedResolver({"api.example.test": where})
-        url = f"{'https' if secure else 'http'}://api.example.test:{p.port}/v1"
-
-        async def work():
-            async with rig.TunnelProxy() as proxy:
-                variables = {"HTTPS_PROXY": proxy.url} if case == "tunnel" else {}
-                client = NativeClient(resolver, proxies=Proxies(variables), tls=trusting)
-                before = rig.open_files()
-
-                async def one() -> None:
-                    status, _ = await fetch(client, chat(url, body), seconds=15)
-                    assert status == 200
-                    await client.aclose()
-                    client._pool.closed = False
-
-                async def quiet() -> None:
-                    await p.until(lambda: p.connections == 0)
-                    await _until(lambda: not proxy._tasks)
-                    await _until(lambda: rig.open_files() <= before)
-
-                steps = await _every_step(client, one, quiet)
-                await quiet()
-                return steps
-
-        assert run(work, loop) >= {"plain": 3, "upload": 4, "stream": 4}.get(case, 3)
 
 
 async def _until(condition: Any) -> None:
