@@ -170,8 +170,19 @@ def presented(headers: Mapping[bytes, bytes]) -> bytes | None:
     return headers.get(b"x-api-key") or None
 
 
+def _known(call: _Call) -> KeyRow | None:
+    """The key behind the request, where nothing is wrong with it; None: see :func:`_authenticate`."""
+    table = keys.SNAPSHOT.current
+    key = presented(call.headers)
+    row = table.by_hash.get(keys.hash_of(key)) if key is not None else None
+    if row is None or row.owner_disabled:
+        return None
+    METER.touch(row)
+    return row
+
+
 async def _authenticate(call: _Call) -> KeyRow | None:
-    """The key behind the request; None when it was refused, and answered."""
+    """The key behind the request where the keys had to be read first; None when it was refused, and answered."""
     table = keys.SNAPSHOT.current
     if not table.ready:
         try:
@@ -181,15 +192,15 @@ async def _authenticate(call: _Call) -> KeyRow | None:
             log.exception("proxy: virtual key lookup failed")
             await call.say(_INTERNAL)
             return None
+        known = _known(call)
+        if known is not None:
+            return known
     key = presented(call.headers)
     row = table.by_hash.get(keys.hash_of(key)) if key is not None else None
-    if row is None:
-        await _refuse(call, MISSING_KEY if key is None else INVALID_KEY)
-    elif row.owner_disabled:
+    if row is not None and row.owner_disabled:
         await _refuse(call, OWNER_DISABLED, row.name)
     else:
-        METER.touch(row)
-        return row
+        await _refuse(call, MISSING_KEY if key is None else INVALID_KEY)
     return None
 
 
@@ -205,7 +216,7 @@ async def _refuse(call: _Call, message: str, name: str = "") -> None:
 
 
 async def _ask(call: _Call, endpoint: Endpoint) -> None:
-    key = await _authenticate(call)
+    key = _known(call) or await _authenticate(call)
     if key is None:
         return
     call.answered = True  # from here on by the exchange
@@ -365,7 +376,7 @@ _listing = _Listing(resolve.RoutingTable())
 
 async def _models(call: _Call, path: str) -> None:
     global _listing
-    key = await _authenticate(call)
+    key = _known(call) or await _authenticate(call)
     if key is None:
         return
     try:

@@ -65,6 +65,7 @@ class Attempt:
         self._model = candidate.model
         self._element = element
         self._policy = policy
+        self._board = tools.board()
         self._tools = tools
         self._last = last
         self._breaking = self._opts[catalogue.CIRCUIT_BREAKER_ENABLED]
@@ -96,7 +97,7 @@ class Attempt:
                 self._response.close()
             self._element.duration_ms = (time.monotonic() - self._began) * 1000.0
             if self._breaking:
-                self._tools.board().release(self._provider.id, self._model.model_id, self)
+                self._board.release(self._provider.id, self._model.model_id, self)
             else:
                 self._element.breaker = "disabled"
 
@@ -127,7 +128,7 @@ class Attempt:
                 self._tools,
                 until=self._until,
                 secrets=self._secrets,
-                attrs={"attempt": self._element.index + 1, **self.attrs},
+                element=self._element,
             )
         except UpstreamError as problem:
             return self._unreached(problem)
@@ -154,7 +155,7 @@ class Attempt:
         self._judged = True
         self._element.breaker = judgement.trail
         if self._breaking and judgement.verdict is not Verdict.NOOP:
-            self._tools.board().record(self._provider.id, self._model.model_id, judgement)
+            self._board.record(self._provider.id, self._model.model_id, judgement)
 
     def _failed(self, failure: Failure, judgement: Judgement | None = None) -> Failure:
         """Close the trail element over *failure*."""

@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
+from functools import lru_cache
 
 from failover import backoff
 from failover.resolve import Candidate
 from modelhotel.core import catalogue, durations
-from providers.kinds.base import JSON_TYPE
+from providers.kinds.base import JSON_TYPE, Kind
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
 from proxy.exchange import Exchange
 from proxy.secrecy import Secrets
 from proxy.tools import Tools
+from proxy.trail import Element
 
 log = logging.getLogger("proxy")
 
@@ -31,7 +33,12 @@ def build(exchange: Exchange, candidate: Candidate) -> Request:
         stream=exchange.stream,
     )
     headers = [JSON_TYPE, *provider.kind.auth_headers(candidate.key)]
-    return Request("POST", provider.kind.url(provider.base_url, endpoint.target), headers, body)
+    return Request("POST", _url(provider.kind, provider.base_url, endpoint.target), headers, body)
+
+
+@lru_cache(maxsize=1024)
+def _url(kind: Kind, base_url: str, target: str) -> str:
+    return kind.url(base_url, target)
 
 
 def header_timeout(exchange: Exchange) -> float:
@@ -49,11 +56,11 @@ def repeatable(problem: UpstreamError) -> bool:
 
 
 async def send(
-    exchange: Exchange, request: Request, tools: Tools, *, until: float, secrets: Secrets, attrs: dict[str, object]
+    exchange: Exchange, request: Request, tools: Tools, *, until: float, secrets: Secrets, element: Element
 ) -> Response:
     """The response headers of the first try that brings some; at most two tries more (6.1). Raises UpstreamError.
 
-    *until* is the loop time at which the attempt's time is over; *attrs* name attempt and provider in log lines.
+    *until* is the loop time at which the attempt's time is over; *element* names attempt and provider.
     """
     client, patience = tools.client(), header_timeout(exchange)
     again = 0
@@ -68,12 +75,12 @@ async def send(
             if again > backoff.TRANSPORT_RETRIES or not repeatable(problem) or out_of_time:
                 raise
             told = {
-                "attempt": attrs["attempt"],
+                "attempt": element.index + 1,
                 "try": again,
                 "backoff": durations.short(wait),
                 "request_written": problem.request_written,
-                "provider": attrs["provider"],
-                "provider_id": attrs["provider_id"],
+                "provider": element.candidate.provider.name,
+                "provider_id": element.candidate.provider.id,
                 "error": secrets.exception(problem),
             }
             log.warning("proxy: transient upstream error, retrying same provider", extra={"attrs": told})

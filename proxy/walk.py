@@ -39,6 +39,7 @@ class Walk:
         self._resolution = resolution
         self._candidates = resolution.candidates
         self._tools = tools
+        self._board = tools.board()
         self._policy = policy.of(exchange.opts)
         self._breaking = exchange.opts[catalogue.CIRCUIT_BREAKER_ENABLED]
         self._trail = Trail(resolution.skips)
@@ -75,14 +76,14 @@ class Walk:
                 continue
             if at and self._out_of_time():
                 return self._timed_out()
-            if self._left_to_the_probe(candidate, at):
+            last = not self._may_go_on(at)
+            if self._breaking and not last and self._left_to_the_probe(candidate):
                 at += 1
                 continue
             if self._contacted:
                 gone = await self._back_off()
                 if gone is not None:
                     return gone
-            last = not self._may_go_on(at)
             failure = await self._ask(candidate, last=last, alone=last)
             if failure is None and self._served is not None:
                 return None
@@ -114,14 +115,11 @@ class Walk:
         """Whether a candidate behind *at* may be contacted once the one at *at* was."""
         if at + 1 >= len(self._candidates) or not self._resolution.group or self._contacted >= self._policy.further:
             return False
-        return any(self._fits(candidate) for candidate in self._candidates[at + 1 :])
+        return self._window == _ANYTHING or any(self._fits(candidate) for candidate in self._candidates[at + 1 :])
 
-    def _left_to_the_probe(self, candidate: Candidate, at: int) -> bool:
+    def _left_to_the_probe(self, candidate: Candidate) -> bool:
         """Another request is probing this candidate, and a later one is left: skip it, without a delay."""
-        if not self._breaking or not self._may_go_on(at):
-            return False
-        gate = self._tools.board().gate(candidate.provider.id, candidate.model.model_id)
-        if gate.state != "leased":
+        if self._board.gate(candidate.provider.id, candidate.model.model_id).state != "leased":
             return False
         self._skip(candidate)
         return True
@@ -210,7 +208,7 @@ class Walk:
         exchange, provider, model = self._exchange, candidate.provider, candidate.model
         element = self._trail.peek(candidate)
         attempt = exchange.endpoint.attempt(exchange, candidate, element, self._policy, self._tools, last=last)
-        if self._breaking and not self._tools.board().admit(
+        if self._breaking and not self._board.admit(
             provider.id, model.model_id, attempt, alone=alone, direct=not self._resolution.group
         ):
             self._skip(candidate)
@@ -255,13 +253,23 @@ class Walk:
     def _log_start(self, candidate: Candidate) -> None:
         if not log.isEnabledFor(logging.INFO):
             return
-        attrs: dict[str, object] = {"endpoint": self._exchange.endpoint.family}
-        model = {"model": candidate.model.model_id}
         if self._attempts == 1:
-            attrs |= {**_who(candidate), **model, "total_candidates": len(self._candidates)}
+            provider = candidate.provider
+            attrs: dict[str, object] = {
+                "endpoint": self._exchange.endpoint.family,
+                "provider": provider.name,
+                "provider_id": provider.id,
+                "model": candidate.model.model_id,
+                "total_candidates": len(self._candidates),
+            }
             logformat.say(log, "proxy: routing to provider", attrs)
         else:
-            attrs |= {"attempt": self._attempts, **_who(candidate), **model}
+            attrs = {
+                "endpoint": self._exchange.endpoint.family,
+                "attempt": self._attempts,
+                **_who(candidate),
+                "model": candidate.model.model_id,
+            }
             log.info("proxy: failover attempt", extra={"attrs": attrs})
 
     def _log_triggered(self, candidate: Candidate, failure: Failure) -> None:
