@@ -7,7 +7,7 @@ DEV := .venv/.dev-ready
 PACKAGES := modelhotel providers failover proxy requestlogs
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: run demo test slow lint types format bench clean
+.PHONY: run demo test slow lint types format bench bench-peers bench-smoke clean
 
 run: $(RUN)
 	@exec $(BIN)/python manage.py serve
@@ -40,7 +40,15 @@ format: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# BENCH=--quick for one short round, BENCH=--write to put the tables into docs/performance.md as well
 bench: $(DEV)
+	$(BIN)/python -m tests.bench.full $(BENCH)
+
+# Other gateways to compare with, into $$BENCH_DIR (~/.cache/model-hotel-bench); what is missing is left out of the bench
+bench-peers: $(DEV)
+	$(BIN)/python -m tests.bench.peers
+
+bench-smoke: $(DEV)
 	$(BIN)/python -m tests.bench.smoke
 
 clean:

@@ -3,7 +3,8 @@
  *     gcc -O2 -o mock mock.c && ./mock PORT UPSTREAM_KEY UPSTREAM_MODEL
  *
  * One thread, epoll, HTTP/1.1 keep-alive. POST answers a completion of about 550 bytes, or with "stream":true as many
- * chunks as "max_tokens" says (100), one write() each, the running streams taking turns. 401 unless the upstream key
+ * chunks as "max_tokens" says (100), one write() each, the running streams taking turns; with "seed":MS in the body
+ * there are MS milliseconds before each chunk (every gateway passes these two members on). 401 unless the upstream key
  * was sent, 404 unless "model" is exactly the upstream model: a 200 proves that whoever stands in between swapped the
  * key and rewrote the model. GET answers a model listing.
  */
@@ -13,29 +14,37 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_STREAMS = 65536, FIRST_BUFFER = 16384 };
 
-typedef struct {
+typedef struct Conn {
     int fd;
     char *in;                   /* bytes of requests not yet answered */
     long in_len, in_cap;
     char *out;                  /* bytes the socket did not take yet */
     size_t out_len, out_pos, out_cap;
     int streaming, chunks, sent, listed;
+    uint64_t interval, due;     /* ns; a paced stream stands in the queue below */
+    struct Conn *before, *after;
+    int queued;
 } Conn;
 
 static int epoll_fd;
 static const char *key, *model;
 static Conn *streams[MAX_STREAMS];
 static int stream_count;
+/* Paced streams by due time. A stream that had its turn goes to the end, which keeps the order as long as all of them
+ * have the same interval; with mixed ones a chunk can be late. */
+static Conn *first, *final;
 
 static char plain[2048], chunk[512], last[1024], listing[1024];
 static int plain_len, chunk_len, chunk_digits, last_len, listing_len;
@@ -93,8 +102,33 @@ static void unlist(Conn *c) {
     c->listed = 0;
 }
 
+static void enqueue(Conn *c) {
+    c->before = final;
+    c->after = NULL;
+    if (final) final->after = c;
+    else first = c;
+    final = c;
+    c->queued = 1;
+}
+
+static void dequeue(Conn *c) {
+    if (!c->queued) return;
+    if (c->before) c->before->after = c->after;
+    else first = c->after;
+    if (c->after) c->after->before = c->before;
+    else final = c->before;
+    c->queued = 0;
+}
+
+static uint64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
 static void drop(Conn *c) {
     unlist(c);
+    dequeue(c);
     close(c->fd);
     free(c->in);
     free(c->out);
@@ -154,11 +188,18 @@ static int chat(Conn *c, const char *body, int authorised) {
     if (!authorised) return refuse(c, 401, "bad upstream key");
     if (!named || strncmp(named, wanted, strlen(wanted))) return refuse(c, 404, "model was not rewritten");
     if (!stream || strncmp(stream, "true", 4)) return emit(c, plain, plain_len);
-    const char *count = member(body, "\"max_tokens\"");
-    c->streaming = c->listed = 1;
+    const char *count = member(body, "\"max_tokens\""), *pace = member(body, "\"seed\"");
+    c->streaming = 1;
     c->sent = 0;
     c->chunks = count ? atoi(count) : 100;
-    streams[stream_count++] = c;
+    c->interval = pace ? atoi(pace) * 1000000ull : 0;
+    if (c->interval) {
+        c->due = now() + c->interval;
+        enqueue(c);
+    } else {
+        c->listed = 1;
+        streams[stream_count++] = c;
+    }
     return emit(c, STREAM_HEAD, strlen(STREAM_HEAD));
 }
 
@@ -188,6 +229,7 @@ static int process(Conn *c) {
     return 0;
 }
 
+/* One chunk, or the end of the stream and whatever the peer asked for meanwhile; -1: the peer is gone. */
 static int step(Conn *c) {
     if (c->sent < c->chunks) {
         char out[512], digits[16];
@@ -244,7 +286,12 @@ int main(int argc, char **argv) {
     struct epoll_event ready[512], e = {.events = EPOLLIN, .data.ptr = NULL};
     epoll_ctl(epoll_fd, EPOLL_CTL_ADD, listener, &e);
     for (;;) {
-        int n = epoll_wait(epoll_fd, ready, 512, stream_count ? 0 : -1);
+        int wait = stream_count ? 0 : -1;
+        if (wait && first) {
+            uint64_t t = now();
+            wait = first->due <= t ? 0 : (int)((first->due - t + 999999) / 1000000);
+        }
+        int n = epoll_wait(epoll_fd, ready, 512, wait);
         for (int i = 0; i < n; i++) {
             Conn *c = ready[i].data.ptr;
             if (!c) {
@@ -255,6 +302,16 @@ int main(int argc, char **argv) {
             if (!gone && ready[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) gone = receive(c);
             if (!gone) gone = process(c);
             if (gone) drop(c);
+        }
+        uint64_t t = first ? now() : 0;
+        while (first && first->due <= t) {
+            Conn *c = first;
+            uint64_t interval = c->interval;
+            dequeue(c);
+            c->due += interval;
+            int gone = step(c);
+            if (gone) drop(c);
+            else if (c->streaming && !c->queued && !c->listed) enqueue(c);
         }
         for (int i = 0; i < stream_count;) {
             Conn *c = streams[i];

@@ -1,45 +1,29 @@
-"""``make bench``: the product's ``/v1`` against the plain-ASGI floor, measured in one interleaved run.
+"""``make bench-smoke``: the product's ``/v1`` against the plain-ASGI floor, measured in one interleaved run.
 
     python -m tests.bench.smoke [ROUNDS] [SECONDS]
 
 Server and load run on cores of their own, one server at a time is under load, rounds alternate, medians count. The
 product is the whole of it: ``manage.py serve`` with SQLite and its default log (into a file), two providers, a group,
 a virtual key, everything made through ``/api``; its model is asked for as ``hotel/...``. Needs gcc. Exit code 1 when
-the ratio is below the target.
+the ratio is below the target. ``make bench`` (:mod:`tests.bench.full`) is the long one, with other gateways beside it.
 """
 
-import json
-import os
-import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+from tests.bench import floor_names, hotel, machine
+from tests.bench.machine import BenchFailed
+from tests.wire.product import environment, free_port
 
-from tests.bench import floor_names
-from tests.wire.product import ROOT, environment, free_port
-
-HERE = Path(__file__).parent
 TARGET = 0.35  # of the floor's requests per second at 16 clients
 CLIENTS = 16
 WARMUP = 0.3  # seconds
-START_SECONDS = 30.0
-UPSTREAM_KEY = "sk-upstream-0123456789"
-UPSTREAM_MODEL = "up-model"
-ADMIN_TOKEN = "bench-admin-token-bench-admin-token"
-
-
-class BenchFailed(AssertionError):
-    """Something did not start, or answered wrongly: there is nothing to compare."""
 
 
 @dataclass
@@ -83,135 +67,53 @@ def _rate(run: dict[str, Any], by_cpu: bool) -> float:
     return float(run["rate"] * run["seconds"] / max(run["cpu"], 0.01) if by_cpu else run["rate"])
 
 
-def compiler() -> str | None:
-    return shutil.which("gcc") or shutil.which("cc")
+def floor_command(port: int) -> list[str]:
+    command = [sys.executable, "-m", "uvicorn", "tests.bench.floor:application", "--port", str(port)]
+    command += ["--loop", "uvloop", "--http", "httptools", "--lifespan", "off"]
+    return [*command, "--no-access-log", "--log-level", "warning", "--backlog", "4096"]
 
 
-def build(scratch: Path) -> None:
-    """Compile mock and loadgen into *scratch*. Raises BenchFailed."""
-    gcc = compiler()
-    if gcc is None:
-        raise BenchFailed("the bench needs gcc for its mock and its load generator (apt-get install gcc libc6-dev)")
-    for name in ("mock", "loadgen"):
-        made = subprocess.run(
-            [gcc, "-O2", "-o", str(scratch / name), str(HERE / f"{name}.c")], capture_output=True, text=True, timeout=60
-        )
-        if made.returncode:
-            raise BenchFailed(made.stderr)
-
-
-def _cores() -> tuple[int | None, int | None]:
-    """(core of the server, core of mock and load); None on a machine with one core."""
-    cores = sorted(os.sched_getaffinity(0))
-    return (cores[0], cores[1]) if len(cores) > 1 else (None, None)
-
-
-def _pin(process: subprocess.Popen[Any], core: int | None) -> None:
-    if core is not None:
-        os.sched_setaffinity(process.pid, {core})
-
-
-@contextmanager
-def running(argv: list[str], log: Path, core: int | None, env: Mapping[str, str] | None = None) -> Iterator[int]:
-    """A process pinned to *core* that is ended afterwards; its pid."""
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            argv, env=dict(env) if env else None, cwd=log.parent, stdin=subprocess.DEVNULL, stdout=out, stderr=out
-        )
-        _pin(process, core)
-        try:
-            yield process.pid
-        finally:
-            process.terminate()
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(5)
-
-
-def _await_port(port: int, log: Path, path: str = "") -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            if path:
-                if httpx.get(f"http://127.0.0.1:{port}{path}", timeout=2, trust_env=False).status_code == 200:
-                    return
-            else:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                return
-        except (OSError, httpx.TransportError):
-            pass
-        time.sleep(0.05)
-    raise BenchFailed(f"nothing answers on port {port}:\n{log.read_text()[-2000:]}")
-
-
-def _set_up(port: int, upstream: str) -> tuple[str, str]:
-    """Two providers, their models and group, one virtual key, all through the API: (key, model to ask for)."""
-    with httpx.Client(
-        base_url=f"http://127.0.0.1:{port}/api",
-        headers={"Authorization": f"Bearer {ADMIN_TOKEN}"},
-        timeout=20,
-        trust_env=False,
-    ) as api:
-
-        def call(method: str, path: str, body: Any = None) -> Any:
-            answer = api.request(method, path, json=body)
-            if answer.status_code >= 300:
-                raise BenchFailed(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
-            return answer.json()
-
-        for name in ("bench-one", "bench-two"):
-            data = {"name": name, "provider_type": "custom", "base_url": upstream, "api_key": UPSTREAM_KEY}
-            call("POST", f"/providers/{call('POST', '/providers', data)['id']}/discover")
-        groups = [group["display_model"] for group in call("GET", "/failover-groups")["groups"]]
-        if UPSTREAM_MODEL not in groups:
-            raise BenchFailed(f"no group {UPSTREAM_MODEL} formed: {groups}")
-        return call("POST", "/virtual-keys", {"name": "bench"})["key"], f"hotel/{UPSTREAM_MODEL}"
+def floor_environment(data_dir: Path, upstream: str) -> dict[str, str]:
+    told = {"UPSTREAM_URL": upstream, "UPSTREAM_KEY": hotel.UPSTREAM_KEY, "UPSTREAM_MODEL": hotel.UPSTREAM_MODEL}
+    return environment(data_dir, told)
 
 
 def measure(rounds: int = 3, seconds: float = 0.8) -> Result:
     """The whole run. Raises BenchFailed when one answer of either side was wrong."""
-    server_core, load_core = _cores()
+    server_cores, load_cores = machine.pair()
     result = Result(Figures("floor"), Figures("/v1"))
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mh-bench-")))
-        build(scratch)
+        machine.build(scratch)
         ports = {name: free_port() for name in ("mock", "floor", "product")}
         upstream = f"http://127.0.0.1:{ports['mock']}/v1"
 
-        def start(name: str, argv: list[str], core: int | None, env: Mapping[str, str] | None, path: str = "") -> int:
+        def start(name: str, argv: list[str], to: set[int], env: Mapping[str, str] | None, path: str = "") -> int:
             log = scratch / f"{name}.log"
-            pid = stack.enter_context(running(argv, log, core, env))
-            _await_port(ports[name], log, path)
+            pid = stack.enter_context(machine.running(argv, log, to, env))
+            machine.await_answer(ports[name], log, path)
             return pid
 
-        mock = [str(scratch / "mock"), str(ports["mock"]), UPSTREAM_KEY, UPSTREAM_MODEL]
-        start("mock", mock, load_core, None)
-        told = {"UPSTREAM_URL": upstream, "UPSTREAM_KEY": UPSTREAM_KEY, "UPSTREAM_MODEL": UPSTREAM_MODEL}
-        floor = [sys.executable, "-m", "uvicorn", "tests.bench.floor:application", "--port", str(ports["floor"])]
-        floor += ["--loop", "uvloop", "--http", "httptools", "--lifespan", "off"]
-        floor += ["--no-access-log", "--log-level", "warning"]
-        floor_pid = start("floor", floor, server_core, environment(scratch / "floor", told))
-        product = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", str(ports["product"])]
-        own = environment(scratch / "data", {"ADMIN_TOKEN": ADMIN_TOKEN})
-        product_pid = start("product", product, server_core, own, "/health")
-        key, model = _set_up(ports["product"], upstream)
+        mock = [str(scratch / "mock"), str(ports["mock"]), hotel.UPSTREAM_KEY, hotel.UPSTREAM_MODEL]
+        start("mock", mock, load_cores, None)
+        floor_env = floor_environment(scratch / "floor", upstream)
+        floor_pid = start("floor", floor_command(ports["floor"]), server_cores, floor_env)
+        own = hotel.surroundings(scratch / "data")
+        product_pid = start("product", hotel.serve(ports["product"]), server_cores, own, "/health")
+        key = hotel.set_up(ports["product"], upstream)
 
         def load(side: Figures, port: int, model: str, key: str, pid: int, kind: str) -> None:
-            argv = [str(scratch / "loadgen"), str(port), model, key, kind, str(CLIENTS), str(WARMUP), str(seconds)]
-            process = subprocess.Popen([*argv, str(pid)], stdout=subprocess.PIPE, text=True)
-            _pin(process, load_core)
-            out, _ = process.communicate(timeout=30 + seconds)
-            figures = json.loads(out)
+            argv = [str(scratch / "loadgen"), "-p", str(port), "-m", model, "-k", key, "-c", str(CLIENTS)]
+            argv += ["-w", str(WARMUP), "-d", str(seconds), "-P", str(pid)]
+            figures = machine.load(argv + (["-s"] if kind == "stream" else []), load_cores, seconds)
             if figures["bad"] or figures["failures"] or not figures["rate"]:
-                raise BenchFailed(f"{side.name}, {kind}: {out}")
+                raise BenchFailed(f"{side.name}, {kind}: {figures}")
             getattr(side, kind).append(figures)
 
         for _ in range(rounds):
             for kind in ("plain", "stream"):
                 load(result.floor, ports["floor"], floor_names.MODEL, floor_names.KEY, floor_pid, kind)
-                load(result.product, ports["product"], model, key, product_pid, kind)
+                load(result.product, ports["product"], hotel.MODEL, key, product_pid, kind)
     return result
 
 

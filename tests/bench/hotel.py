@@ -1,0 +1,49 @@
+"""The product under the bench: the whole of it, set up through its own API."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.bench.machine import BenchFailed
+from tests.wire.product import ROOT, environment
+
+UPSTREAM_KEY = "sk-upstream-0123456789"
+UPSTREAM_MODEL = "up-model"
+ADMIN_TOKEN = "bench-admin-token-bench-admin-token"
+ADMIN_PASSWORD = "bench-admin-password-1"
+MODEL = f"hotel/{UPSTREAM_MODEL}"
+
+
+def serve(port: int, *args: str) -> list[str]:
+    return [sys.executable, str(ROOT / "manage.py"), "serve", "--port", str(port), *args]
+
+
+def surroundings(data_dir: Path, **env: str) -> dict[str, str]:
+    """The environment of one product; its data are in *data_dir*."""
+    return environment(data_dir, {"ADMIN_TOKEN": ADMIN_TOKEN, "ADMIN_PASSWORD": ADMIN_PASSWORD, **env})
+
+
+def set_up(port: int, upstream: str) -> str:
+    """Two providers, their models and group, one virtual key, all through the API: the key. Raises BenchFailed."""
+    with httpx.Client(
+        base_url=f"http://127.0.0.1:{port}/api",
+        headers={"Authorization": f"Bearer {ADMIN_TOKEN}"},
+        timeout=20,
+        trust_env=False,
+    ) as api:
+
+        def call(method: str, path: str, body: Any = None) -> Any:
+            answer = api.request(method, path, json=body)
+            if answer.status_code >= 300:
+                raise BenchFailed(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
+            return answer.json()
+
+        for name in ("bench-one", "bench-two"):
+            data = {"name": name, "provider_type": "custom", "base_url": upstream, "api_key": UPSTREAM_KEY}
+            call("POST", f"/providers/{call('POST', '/providers', data)['id']}/discover")
+        groups = [group["display_model"] for group in call("GET", "/failover-groups")["groups"]]
+        if UPSTREAM_MODEL not in groups:
+            raise BenchFailed(f"no group {UPSTREAM_MODEL} formed: {groups}")
+        return str(call("POST", "/virtual-keys", {"name": "bench"})["key"])
