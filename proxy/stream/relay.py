@@ -174,7 +174,7 @@ class Relay:
             return end
         if self._loop.time() >= self._clocks.until or self._clocks.stall <= 0:
             return self._fault(TIMED_OUT, "failover_timeout")
-        window = durations.short(self._watchdog.window(self._stream.chunks))
+        window = durations.canonical(self._watchdog.window(self._stream.chunks))
         attrs = {**self._attrs, "stall_timeout": window, "base_timeout": durations.short(self._clocks.stall)}
         log.warning("proxy: stream stall detected", extra={"attrs": {**attrs, "chunks": self._stream.chunks}})
         text = f"stream stalled: no data for {window}"

@@ -1,6 +1,8 @@
 import pytest
 
-from tests.wire.house import House, house
+pytest.register_assert_rewrite("tests.wire.playbook")
+
+from tests.wire.house import House, house  # noqa: E402
 
 
 @pytest.fixture(scope="module")
