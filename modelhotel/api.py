@@ -28,6 +28,7 @@ from providers.api import router as providers_router
 from providers.api_models import router as models_router
 from proxy.api import router as keys_router
 from requestlogs.api import router as logs_router
+from requestlogs.applog_api import router as lines_router
 
 log = logging.getLogger("api")
 
@@ -138,6 +139,7 @@ for _prefix, _router in (
     ("/models", models_router),
     ("/failover-groups", groups_router),
     ("/virtual-keys", keys_router),
+    ("/logs/app", lines_router),  # before the id of a request
     ("/logs", logs_router),
 ):
     api.add_router(_prefix, _router)

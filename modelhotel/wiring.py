@@ -18,6 +18,7 @@ def connect() -> None:
     _failover()
     _providers()
     _requestlogs()
+    _app_log()
     _pages()
 
 
@@ -56,6 +57,14 @@ def _requestlogs() -> None:
     from requestlogs import ports
 
     ports.configure(lambda: VirtualKey.objects.order_by().values_list("pk", flat=True))
+
+
+def _app_log() -> None:
+    """Lines are kept from here on; a server's first service writes them."""
+    from modelhotel.core import logqueue
+    from requestlogs.applog import APP_LOG
+
+    logqueue.listen(APP_LOG.take)
 
 
 def _pages() -> None:

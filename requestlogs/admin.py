@@ -13,7 +13,8 @@ from modelhotel.core.verbadmin import VerbAdmin, column, moment, value_column
 from providers.cache import SNAPSHOT
 from providers.models import Provider
 from requestlogs import backlog
-from requestlogs.models import RequestLog
+from requestlogs.applog_admin import AppLogAdmin
+from requestlogs.models import AppLog, RequestLog
 from requestlogs.recorder import RECORDER
 
 #: operations 4.3; those of attempts only left out.
@@ -252,6 +253,9 @@ class RequestAdmin(VerbAdmin[RequestLog]):
         if not term:
             return queryset, False
         return queryset.filter(Q(model_id__icontains=term) | Q(resolved_model_id__icontains=term)), False
+
+
+admin.site.register(AppLog, AppLogAdmin)
 
 
 def _entry(item: dict[str, Any]) -> dict[str, Any]:

@@ -3,23 +3,21 @@
 import threading
 import time
 from collections.abc import Mapping
-from datetime import timedelta
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from modelhotel.core import clock
 from modelhotel.core.faults import Refusal
 from modelhotel.core.ids import parse_uuid
 from modelhotel.core.webapi import Body, actor_of
-from requestlogs import backlog, queries, sweep
+from requestlogs import backlog, cursors, queries, sweep
 from requestlogs.recorder import RECORDER
 
 #: Seconds an identical query of the same audience is answered from memory.
 CACHE_SECONDS = 2.0
 _CACHE_ENTRIES = 200
-_AGES = {"1h": timedelta(hours=1), "1d": timedelta(days=1), "1w": timedelta(weeks=1), "1m": timedelta(days=30)}
+_POSITION = cursors.By("created_at")
 
 router = Router(tags=["logs"])
 _cache: dict[tuple[str, str], tuple[float, bytes]] = {}
@@ -84,17 +82,10 @@ def cursor_logs(request: HttpRequest) -> dict[str, object]:
     rows = queries.filtered(queries.visible_to(actor), query, actor)
     limit = queries.clamp(query.get("limit"), 50, 1, 200)
     try:
-        page = queries.cursor_page(rows, query.get("cursor"), query.get("direction", "after"), limit)
-    except queries.BadCursor:
+        page = _POSITION.page(rows, query.get("cursor"), query.get("direction", "after"), limit)
+    except cursors.BadCursor:
         raise Refusal(400, "invalid cursor") from None
-    return {
-        "entries": queries.entries(page.rows),
-        "total": rows.count(),
-        "has_before": page.prev is not None,
-        "has_after": page.next is not None,
-        "next_cursor": page.next,
-        "prev_cursor": page.prev,
-    }
+    return page.answer(queries.entries(page.rows), rows.count())
 
 
 @router.get("/recorder", summary="Rows on their way to the request log")
@@ -108,12 +99,7 @@ def recorder_state(request: HttpRequest) -> dict[str, object]:
 
 @router.delete("/purge", summary="Delete request rows by age")
 def purge_logs(request: HttpRequest, body: Purge) -> HttpResponse:
-    if body.older_than == "all":
-        sweep.delete_before(None)
-    elif body.older_than in _AGES:
-        sweep.delete_before(clock.SYSTEM.now() - _AGES[body.older_than])
-    else:
-        raise Refusal(400, "invalid older_than value, use: 1h, 1d, 1w, 1m, all")
+    sweep.delete_before(sweep.limit(body.older_than))
     forget_cache()
     return HttpResponse(status=204)
 

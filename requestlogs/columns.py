@@ -160,10 +160,15 @@ def _postgres_time(value: float) -> datetime:
     return datetime.fromtimestamp(value, UTC)
 
 
+def moment_of(vendor: str) -> Callable[[float], Any]:
+    """What turns POSIX seconds into a parameter of *vendor*."""
+    return _sqlite_time if vendor == "sqlite" else _postgres_time
+
+
 def adapter(vendor: str) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
     """What turns :func:`values` into parameters of *vendor* (``sqlite``: ids as 32 hex digits, times as text)."""
     sqlite = vendor == "sqlite"
-    time_of: Callable[[float], Any] = _sqlite_time if sqlite else _postgres_time
+    time_of = moment_of(vendor)
 
     last: tuple[float, Any] = (0.0, time_of(0.0))
 

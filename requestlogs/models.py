@@ -62,3 +62,28 @@ class RequestLog(models.Model):
 
     def __str__(self) -> str:
         return self.request_hash
+
+
+class AppLog(models.Model):
+    """One line of the product's own log. *timestamp*: when it was said, *created_at*: when it was written."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    timestamp = models.DateTimeField()
+    level = models.CharField(max_length=7)
+    source = models.CharField(max_length=100)
+    message = models.TextField()
+    node = models.CharField(max_length=100, default="")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "app_logs"
+        verbose_name = "log line"
+        ordering = ("-timestamp", "-id")
+        indexes = [
+            models.Index(fields=["-timestamp", "-id"], name="applog_time"),
+            models.Index(fields=["level", "-timestamp"], name="applog_level_time"),
+            models.Index(fields=["source", "-timestamp"], name="applog_source_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.message[:80]}"

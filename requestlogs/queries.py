@@ -2,11 +2,9 @@
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 from django.db import connection
 from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.expressions import RawSQL
@@ -72,7 +70,7 @@ def _attempt(rows: Rows, provider_id: uuid.UUID | None, status: int | None) -> R
     return rows.annotate(attempt_found=found).filter(attempt_found=True)
 
 
-def _moment(text: str | None) -> datetime | None:
+def moment(text: str | None) -> datetime | None:
     try:
         value = parse_datetime(text.replace(" ", "+")) if text else None
         # Near the ends of the calendar an offset leads out of it.
@@ -96,9 +94,9 @@ def filtered(rows: Rows, query: Mapping[str, str], actor: Actor) -> Rows:
         rows = _status(rows, status)
     if query.get("endpoint_type") in ENDPOINTS:
         rows = rows.filter(endpoint_type=query["endpoint_type"])
-    if start := _moment(query.get("from")):
+    if start := moment(query.get("from")):
         rows = rows.filter(created_at__gte=start)
-    if end := _moment(query.get("to")):
+    if end := moment(query.get("to")):
         rows = rows.filter(created_at__lt=end)
     attempt_provider = parse_uuid(query.get("attempt_provider_id"))
     return _attempt(rows, attempt_provider, _code(query.get("attempt_status", "")))
@@ -164,57 +162,3 @@ def entries(rows: list[RequestLog]) -> list[dict[str, object]]:
         entry["virtual_key_deleted"] = row.virtual_key_id is not None and row.virtual_key_id not in live
         found.append(entry)
     return found
-
-
-class BadCursor(ValueError):
-    """The cursor is none of ours."""
-
-
-def encode_cursor(row: RequestLog) -> str:
-    return msgspec.json.encode([row.created_at.isoformat(), str(row.id)]).hex()
-
-
-def decode_cursor(text: str) -> tuple[datetime, uuid.UUID]:
-    """Raises BadCursor."""
-    try:
-        moment, row_id = msgspec.json.decode(bytes.fromhex(text), type=tuple[datetime, uuid.UUID])
-    except (ValueError, msgspec.ValidationError):
-        raise BadCursor(text) from None
-    if moment.tzinfo is None:
-        raise BadCursor(text)
-    return moment, row_id
-
-
-def _older(rows: Rows, position: tuple[datetime, uuid.UUID]) -> Rows:
-    moment, row_id = position
-    return rows.filter(Q(created_at__lt=moment) | Q(created_at=moment, id__lt=row_id))
-
-
-def _newer(rows: Rows, position: tuple[datetime, uuid.UUID]) -> Rows:
-    moment, row_id = position
-    return rows.filter(Q(created_at__gt=moment) | Q(created_at=moment, id__gt=row_id))
-
-
-@dataclass(frozen=True, slots=True)
-class CursorPage:
-    """Newest first. ``next`` leads to older rows, ``prev`` to newer ones; None at the ends."""
-
-    rows: list[RequestLog]
-    next: str | None
-    prev: str | None
-
-
-def cursor_page(rows: Rows, cursor: str | None, direction: str, limit: int) -> CursorPage:
-    """Raises BadCursor."""
-    position = decode_cursor(cursor) if cursor else None
-    if position and direction == "before":
-        page = list(_newer(rows, position).order_by("created_at", "id")[:limit])[::-1]
-    else:
-        older = _older(rows, position) if position else rows
-        page = list(older.order_by("-created_at", "-id")[:limit])
-    if not page:
-        return CursorPage([], None, None)
-    first, last = page[0], page[-1]
-    has_older = _older(rows, (last.created_at, last.id)).exists()
-    has_newer = _newer(rows, (first.created_at, first.id)).exists()
-    return CursorPage(page, encode_cursor(last) if has_older else None, encode_cursor(first) if has_newer else None)

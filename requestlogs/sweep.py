@@ -1,19 +1,23 @@
 """Rows left behind: in flight when their process died, or older than they need to be."""
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F, Model, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from modelhotel.core import catalogue, clock, events, options
-from requestlogs.models import RequestLog
+from modelhotel.core.faults import Refusal
+from requestlogs.models import AppLog, RequestLog
 from requestlogs.recorder import INTERRUPTED
 
 STALE = "request interrupted (stale)"
 IN_FLIGHT = ("pending", "streaming")
 #: Rows deleted in one statement, so that no writer waits long.
 CHUNK = 2000
+#: What ``older_than`` may say, besides ``all``.
+AGES = {"1h": timedelta(hours=1), "1d": timedelta(days=1), "1w": timedelta(weeks=1), "1m": timedelta(days=30)}
 log = logging.getLogger("requestlog")
 
 
@@ -50,19 +54,38 @@ def _report(kind: str, text: str, count: int) -> None:
 
 
 def retention(now: clock.Clock = clock.SYSTEM) -> int:
-    """Delete finished rows older than ``log_retention``; empty or zero keeps for ever."""
+    """Delete finished rows and log lines older than ``log_retention``; empty or zero keeps for ever."""
     keep = options.current()[catalogue.LOG_RETENTION]
     if keep <= 0:
         return 0
-    return delete_before(now.now() - timedelta(seconds=keep))
+    moment = now.now() - timedelta(seconds=keep)
+    return delete_before(moment) + delete_lines_before(moment)
 
 
-def delete_before(moment: object | None) -> int:
-    """Delete finished rows created before *moment* (None: all), a chunk at a time. Rows in flight stay."""
+def limit(older_than: str, now: clock.Clock = clock.SYSTEM) -> datetime | None:
+    """The moment before which ``older_than`` deletes; None: everything. Raises Refusal."""
+    if older_than == "all":
+        return None
+    if older_than not in AGES:
+        raise Refusal(400, "invalid older_than value, use: 1h, 1d, 1w, 1m, all")
+    return now.now() - AGES[older_than]
+
+
+def delete_before(moment: datetime | None) -> int:
+    """Delete finished rows created before *moment* (None: all). Rows in flight stay."""
     rows = RequestLog.objects.exclude(state__in=IN_FLIGHT)
-    if moment is not None:
-        rows = rows.filter(created_at__lt=moment)
+    return _delete(RequestLog, rows if moment is None else rows.filter(created_at__lt=moment))
+
+
+def delete_lines_before(moment: datetime | None) -> int:
+    """Delete log lines said before *moment* (None: all)."""
+    rows = AppLog.objects.all()
+    return _delete(AppLog, rows if moment is None else rows.filter(timestamp__lt=moment))
+
+
+def _delete(model: type[Model], rows: "QuerySet[Any]") -> int:
+    """A chunk at a time; returns how many."""
     total = 0
     while ids := list(rows.order_by().values_list("pk", flat=True)[:CHUNK]):
-        total += RequestLog.objects.filter(pk__in=ids).delete()[0]
+        total += model._default_manager.filter(pk__in=ids).delete()[0]
     return total

@@ -4,6 +4,7 @@ From the outside in: :class:`Edge`, :class:`Sessions`, Django's own, :class:`Use
 """
 
 import logging
+import time
 from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import urlencode
@@ -23,6 +24,9 @@ from modelhotel.core.environment import Environment
 from modelhotel.models import User
 
 log = logging.getLogger("api")
+access_log = logging.getLogger("access")
+#: What dashboards and monitors ask for every few seconds.
+_POLLED = ("/api/system", "/api/logs", "/metrics", "/requestlogs/")
 Answer = Callable[[HttpRequest], HttpResponseBase]
 _OUR_COOKIES = ("mh_session", "mh_csrf", "messages")
 
@@ -50,6 +54,7 @@ class Edge:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        began, method = time.perf_counter(), request.method
         env = environment.current()
         tls = bool(request.is_secure())
         given = _given(request)
@@ -69,6 +74,7 @@ class Edge:
             else:
                 response[name.decode()] = value.decode()
         self._secure(request, response, env, tls)
+        _note_access(request, method, response.status_code, time.perf_counter() - began)
         return response
 
     @staticmethod
@@ -111,6 +117,20 @@ class Edge:
         for cookie in _OUR_COOKIES:
             if cookie in response.cookies:
                 response.cookies[cookie]["secure"] = secure or ""
+
+
+def _note_access(request: HttpRequest, method: str | None, status: int, seconds: float) -> None:
+    level = logging.DEBUG if request.path.startswith(_POLLED) else logging.INFO
+    if not access_log.isEnabledFor(level):
+        return
+    attrs = {
+        "method": method,
+        "path": log_path(request.path),
+        "status": status,
+        "duration_ms": round(seconds * 1000, 1),
+        "ip": request.client_address,  # type: ignore[attr-defined]
+    }
+    access_log.log(level, "access: answered", extra={"attrs": attrs})
 
 
 def _text(status: int) -> str:

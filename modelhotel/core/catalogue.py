@@ -327,7 +327,8 @@ LOG_RETENTION = _duration(
     "",
     STORAGE,
     "Log Retention",
-    "Older request rows are deleted hourly. A retention shorter than a budget period lets purged spend drop out of it.",
+    "Older request rows and log lines are deleted hourly. "
+    "A retention shorter than a budget period lets purged spend drop out of it.",
     maximum=87600 * 3600.0,
     slider=(0, 30 * DAY, DAY),
     zero_word="Disabled",

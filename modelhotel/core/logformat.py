@@ -118,14 +118,19 @@ def _message(text: str) -> str:
     return "".join(map(_escape, text))
 
 
+def _tail(attrs: Mapping[str, Any]) -> str:
+    return "".join([f" {key}={quoted(value)}" for key, value in attrs.items()])
+
+
 class TextFormatter(logging.Formatter):
     """``time=… level=INFO msg="proxy: failover triggered" attempt=1 provider="My Prov"``"""
 
     def format(self, record: logging.LogRecord) -> str:
-        head = (
-            f'time={_moment(record)} level={LEVELS.get(record.levelno, "INFO")} msg="{_message(record.getMessage())}"'
+        record.tail = tail = _tail(_attributes(record, self))
+        return (
+            f"time={_moment(record)} level={LEVELS.get(record.levelno, 'INFO')}"
+            f' msg="{_message(record.getMessage())}"{tail}'
         )
-        return " ".join([head, *(f"{key}={quoted(value)}" for key, value in _attributes(record, self).items())])
 
 
 class JsonFormatter(logging.Formatter):
@@ -141,6 +146,19 @@ class JsonFormatter(logging.Formatter):
         for key, value in _attributes(record, self).items():
             line[f"{key}_" if key in line else key] = value
         return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+_plain_formatter = logging.Formatter()
+
+
+def told(record: logging.LogRecord) -> str:
+    """The message with its attributes, as the app log keeps it; a trace on lines of its own."""
+    if record.exc_info and record.exc_info[0] is not None:
+        attrs = dict(_attributes(record, _plain_formatter))
+        trace = attrs.pop("trace")
+        return f"{record.getMessage()}{_tail(attrs)}\n{trace}"
+    tail: str | None = getattr(record, "tail", None)  # the printed line has made it already
+    return record.getMessage() + (_tail(_attributes(record, _plain_formatter)) if tail is None else tail)
 
 
 class ScopeFilter(logging.Filter):

@@ -8,13 +8,28 @@ import logging
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from modelhotel.core import logformat
 
 LIMIT = 20_000
+Sink = Callable[[Sequence[logging.LogRecord]], object]
 #: Seconds that lines are gathered before they are written.
 GATHER = 0.05
+_sink: Sink | None = None
+
+
+def listen(sink: Sink | None) -> None:
+    """Have *sink* called with the records of each writing, in the printing thread, before they are written."""
+    global _sink
+    _sink = sink
+
+
+def flush() -> None:
+    """Print, and hand on, what the root's handlers have gathered."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
 
 
 class QueueHandler(logging.Handler):
@@ -65,24 +80,34 @@ class QueueHandler(logging.Handler):
     def flush(self) -> None:
         stream = self._stream or sys.stdout
         with self._writing:
-            lines = []
-            while self._queue:
-                record = self._queue.popleft()
-                try:
-                    lines.append(self.format(record))
-                except Exception:
-                    self.handleError(record)
+            records = [self._queue.popleft() for _ in range(len(self._queue))]
             if self._dropped:
                 dropped, self._dropped = self._dropped, 0
                 note = logging.LogRecord("log", logging.WARNING, "", 0, "log: lines dropped", None, None)
                 note.attrs = {"count": dropped}
-                lines.append(self.format(note))
+                records.append(note)
+            lines = self._lines(records)
             if lines:
                 try:
                     stream.write("\n".join(lines) + "\n")
                     stream.flush()
                 except (OSError, ValueError):
                     pass  # nobody reads any more; there is nowhere left to say so
+
+    def _lines(self, records: Sequence[logging.LogRecord]) -> list[str]:
+        lines, good = [], []
+        for record in records:
+            try:
+                lines.append(self.format(record))
+                good.append(record)
+            except Exception:
+                self.handleError(record)
+        if _sink is not None and good:
+            try:
+                _sink(good)
+            except Exception:
+                self.handleError(good[-1])
+        return lines
 
     def close(self) -> None:
         self.flush()

@@ -285,7 +285,7 @@ class VerbAdmin(ModelAdmin, _NoTransaction, Generic[M]):  # type: ignore[misc]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         context = {
-            "list_buttons": self.list_buttons if self.has_change_permission(request) else (),
+            "list_buttons": self.list_buttons if self.may_press(request) else (),
             "empty_text": self.empty_text,
         }
         return super().changelist_view(request, {**context, **(extra_context or {})})
@@ -322,6 +322,10 @@ class VerbAdmin(ModelAdmin, _NoTransaction, Generic[M]):  # type: ignore[misc]
 
     # -- buttons
 
+    def may_press(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Whether the buttons of *obj* (None: of the list) are there for this user."""
+        return self.has_change_permission(request, obj)
+
     def get_urls(self) -> list[URLPattern]:
         base = f"{self.opts.app_label}_{self.opts.model_name}"
         view = self.admin_site.admin_view(self.button_view)
@@ -334,7 +338,7 @@ class VerbAdmin(ModelAdmin, _NoTransaction, Generic[M]):  # type: ignore[misc]
     def _object_buttons(self, request: HttpRequest, object_id: str | None) -> list[tuple[Button, str]]:
         """Each with the address it posts to."""
         obj = self.get_object(request, unquote(object_id)) if object_id else None
-        if obj is None or not self.has_change_permission(request, obj):
+        if obj is None or not self.may_press(request, obj):
             return []
         found = [button for button in self._all_buttons() if button.shown(obj)]
         return [(button, self._address("do_object", quote(obj.pk), button.name)) for button in found]
@@ -353,7 +357,7 @@ class VerbAdmin(ModelAdmin, _NoTransaction, Generic[M]):  # type: ignore[misc]
             raise Http404("no such button")
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        if not self.has_change_permission(request, obj):
+        if not self.may_press(request, obj):
             raise PermissionDenied
         back = self._address("changelist") if obj is None else self._address("change", quote(obj.pk))
         if button.ask is not None and "confirmed" not in request.POST:

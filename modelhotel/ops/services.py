@@ -10,7 +10,7 @@ from django.conf import settings
 from modelhotel import config_store
 from modelhotel.accounts import audit
 from modelhotel.accounts.sessions import SessionStore
-from modelhotel.core import changes, snapshots
+from modelhotel.core import changes, logqueue, snapshots
 from modelhotel.core.environment import Environment
 from modelhotel.core.leader import Job
 from modelhotel.ops.jobs import Jobs
@@ -22,10 +22,11 @@ from modelhotel.ops.watch import Watcher
 from providers.keyring import KEYRING
 from proxy.metering import METER
 from requestlogs import sweep
+from requestlogs.applog import APP_LOG
 from requestlogs.recorder import RECORDER
 
 #: Budgets of a stop in seconds (operations.md 13).
-JOIN, AUDIT, RECORDS = 35.0, 10.0, 10.0
+JOIN, AUDIT, RECORDS, LINES = 35.0, 10.0, 10.0, 5.0
 HOUR = 3600.0
 JOBS = (
     Job("job:stale-requests", 300.0, sweep.stale),
@@ -42,6 +43,7 @@ def services(membership: Membership | None) -> Sequence[Service]:
     watcher = Watcher([snapshots.refresh_behind, membership.renew if membership else _orphan_watch()])
     jobs = Jobs(JOBS, f"{env.node_name[:60]}:{os.getpid()}")
     return (
+        Service("app log", lambda: APP_LOG.run(env.node_name), stop_app_log),
         *_relay(env),
         Service("recorder", lambda: RECORDER.run(env.node_name, env.data_dir), lambda: RECORDER.stop(RECORDS)),
         Service("metering", METER.start, METER.stop),
@@ -50,6 +52,12 @@ def services(membership: Membership | None) -> Sequence[Service]:
         Service("watcher", watcher.start, watcher.stop),
         Service("jobs", jobs.start, lambda: jobs.join(JOIN), halt=jobs.stop),
     )
+
+
+def stop_app_log() -> None:
+    """Last of all, so that what the others said on their way down is in it."""
+    logqueue.flush()
+    APP_LOG.stop(LINES)
 
 
 def _relay(env: Environment) -> Sequence[Service]:

@@ -7,10 +7,11 @@ import pytest
 
 from modelhotel.core.actor import ADMIN, Actor
 from providers.models import Provider
-from requestlogs import ports, queries
+from requestlogs import cursors, ports, queries
 from requestlogs.models import RequestLog
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+POSITION = cursors.By("created_at")
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 A, B = uuid.UUID(int=10), uuid.UUID(int=11)
 
@@ -136,20 +137,20 @@ def test_cursor_pages_lose_and_repeat_no_row_of_equal_time():
     rows = queries.visible_to(ADMIN)
     seen, cursor = [], None
     while True:
-        page = queries.cursor_page(rows, cursor, "after", 3)
+        page = POSITION.page(rows, cursor, "after", 3)
         seen += [r.id.int for r in page.rows]
         cursor = page.next
         if cursor is None:
             break
     assert seen == list(range(11, 0, -1))
-    back = queries.cursor_page(rows, queries.encode_cursor(page.rows[0]), "before", 3)
+    back = POSITION.page(rows, cursors.encode((page.rows[0].created_at, page.rows[0].id)), "before", 3)
     assert [r.id.int for r in back.rows] == [5, 4, 3]
     assert back.prev is not None and back.next is not None
-    assert queries.cursor_page(rows, None, "after", 3).prev is None
+    assert POSITION.page(rows, None, "after", 3).prev is None
 
 
 @pytest.mark.parametrize("cursor", ["x", "ff", "5b5d", "[]", "%00"])
 def test_a_broken_cursor_is_named(cursor):
     """operations 28"""
-    with pytest.raises(queries.BadCursor):
-        queries.cursor_page(queries.visible_to(ADMIN), cursor, "after", 3)
+    with pytest.raises(cursors.BadCursor):
+        POSITION.page(queries.visible_to(ADMIN), cursor, "after", 3)

@@ -8,7 +8,7 @@ from modelhotel.core import events, snapshots
 from modelhotel.core.clock import SYSTEM, ManualClock
 from modelhotel.models import Setting
 from requestlogs import sweep
-from requestlogs.models import RequestLog
+from requestlogs.models import AppLog, RequestLog
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 
@@ -74,3 +74,14 @@ def test_retention_works_in_chunks(wall, monkeypatch):
     for _ in range(8):
         row(wall, 100)
     assert sweep.delete_before(None) == 8
+
+
+@pytest.mark.parametrize(("value", "left"), [("", 3), ("1d", 1), ("1w", 2), ("60s", 0), ("bogus", 3)])
+def test_retention_takes_log_lines_of_the_same_age(wall, value, left):
+    """settings 20, settings 21, settings 22"""
+    for age in (3600, 3 * 86400, 20 * 86400):
+        said = wall.now() - timedelta(seconds=age)
+        AppLog.objects.create(timestamp=said, created_at=said, level="info", source="a", message="a: b")
+    setting("log_retention", value)
+    assert sweep.retention(wall) == 3 - left
+    assert AppLog.objects.count() == left

@@ -68,3 +68,44 @@ def test_a_closed_stdout_stops_nothing(logger, out):
     out.close()
     logger.info("into the void")
     logger.handlers[0].flush()
+
+
+@pytest.fixture
+def heard():
+    found = []
+    logqueue.listen(found.extend)
+    yield found
+    logqueue.listen(None)
+
+
+def test_a_listener_gets_what_is_printed_and_no_more(logger, out, heard, monkeypatch):
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    logger.handlers[0].addFilter(lambda record: record.levelno >= logging.INFO)
+    logger.debug("quiet")
+    logger.info("%d", "no number")
+    logger.info("loud")
+    logger.handlers[0].flush()
+    assert [record.getMessage() for record in heard] == ["loud"]
+
+
+def test_a_listener_hears_of_dropped_lines_and_of_lines_nobody_reads(logger, out, heard, monkeypatch):
+    monkeypatch.setattr(logqueue, "LIMIT", 1)
+    handler = logger.handlers[0]
+    out.close()
+    with handler._writing:
+        handler._thread = object()
+        logger.info("one")
+        logger.info("two")
+    handler.flush()
+    assert [record.getMessage() for record in heard] == ["one", "log: lines dropped"]
+
+
+def test_a_listener_that_fails_stops_no_line(logger, out, monkeypatch):
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    logqueue.listen(lambda records: 1 / 0)
+    try:
+        logger.info("fine")
+        logger.handlers[0].flush()
+    finally:
+        logqueue.listen(None)
+    assert out.getvalue() == "fine\n"

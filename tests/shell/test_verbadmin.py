@@ -21,6 +21,7 @@ from modelhotel import settings_verbs
 from modelhotel.accounts import audit
 from modelhotel.core import catalogue, options
 from modelhotel.core.actor import ADMIN
+from modelhotel.core.clock import SYSTEM
 from modelhotel.core.faults import Refusal
 from modelhotel.core.verbadmin import VerbAdmin
 from modelhotel.models import AuditRow, Session, Setting, User
@@ -29,7 +30,7 @@ from providers.models import Model, Provider
 from proxy import keys
 from proxy.models import VirtualKey
 from requestlogs.draft import Draft
-from requestlogs.models import RequestLog
+from requestlogs.models import AppLog, RequestLog
 from requestlogs.recorder import RECORDER
 from tests.proxy import world
 from tests.proxy.asgi import call, chat
@@ -191,7 +192,7 @@ WALK = {
     FailoverGroup: (change_group, no_group, lambda row: row.display_model),
     VirtualKey: (change_key, no_key, lambda row: row.name),
 }
-READ_ONLY = {RequestLog}
+READ_ONLY = {RequestLog, AppLog}
 
 
 def test_every_page_of_the_registry_writes_by_verbs_or_not_at_all():
@@ -597,6 +598,7 @@ def test_a_setting_that_the_environment_fixes_names_the_variable_and_can_not_be_
 def test_a_viewer_sees_everything_and_may_write_nothing(viewer, house):
     RECORDER.finish(Draft("chat", model_id="hotel/glm-4.6", status_code=200))
     assert RECORDER.flush()
+    AppLog.objects.create(timestamp=SYSTEM.now(), created_at=SYSTEM.now(), level="info", source="a", message="a: b")
     assert viewer.get("/").status_code == viewer.get("/settings/").status_code == 200
     for model in [*WALK, *READ_ONLY]:
         obj = model.objects.order_by("pk").first()

@@ -226,3 +226,7 @@ def test_a_marker_in_the_prompt_is_found_nowhere_afterwards(home, tmp_path):
             assert marker.encode() not in path.read_bytes(), path
     assert marker not in home.product.output
     assert marker not in json.dumps(home.admin("GET", "/api/logs?per_page=200").json())
+    assert marker not in json.dumps(home.admin("GET", "/api/logs/app").json())
+    told = home.admin("GET", "/api/logs/app?history=true&per_page=100").json()
+    assert told["source_counts"]["proxy"] >= 4
+    assert marker not in json.dumps(told)

@@ -12,9 +12,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from modelhotel.core.environment import Environment
-from modelhotel.ops import lifecycle, serving, startup, supervisor
+from modelhotel.ops import lifecycle, services, serving, startup, supervisor
 from modelhotel.ops.faults import StartRefused
 from modelhotel.ops.watch import Watcher
+from requestlogs.applog import APP_LOG
 
 log = logging.getLogger("serve")
 
@@ -73,8 +74,10 @@ class Command(BaseCommand):
         environ = {**os.environ, lifecycle.WORKERS: str(workers)}
         watcher = Watcher([membership.renew], every=1.0)
         watcher.start()
+        APP_LOG.run(env.node_name)
         code = supervisor.Supervisor(supervisor.command(), sock, workers, environ).run()
         watcher.stop()
+        services.stop_app_log()
         membership.leave()
         sys.exit(code)
 

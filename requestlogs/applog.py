@@ -1,0 +1,272 @@
+"""The app log: the product's own lines, in memory for a glance and in the table for the history (operations 6).
+
+Lines come from the thread that prints them (``core/logqueue.py``), so a request pays nothing for them. They wait in a
+bounded queue; one writer thread empties it every :data:`TICK`. What a flood or a database that is away leaves no room
+for is lost: debug and info first, the oldest of them first, counted and told once a minute. What this module says
+about itself is a line like any other, at most two a minute, so a failure can not feed on its own reports.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+
+from modelhotel.core import logformat, redact
+from modelhotel.core.clock import SYSTEM, Clock
+from modelhotel.core.ids import uuid7_text
+from modelhotel.core.text import clip
+from providers.keyring import KEYRING
+from requestlogs import columns
+
+#: Seconds between two batches. With LIMIT it is also the most that a flood of lines can make the database do.
+TICK = 0.5
+#: Lines that wait for the writer.
+LIMIT = 2_000
+#: Lines of one statement, and of one transaction.
+TOGETHER, BATCH = 100, 500
+#: Lines kept in memory for ``GET /api/logs/app``.
+KEEP = 500
+#: Characters of one message: a trace at its longest.
+LENGTH = 10_000
+RETRY_MAX = 5.0
+TELL_EVERY = 60.0
+LEVELS = ("debug", "info", "warning", "error")
+
+log = logging.getLogger("applog")
+Row = tuple[Any, ...]
+
+
+class Line(NamedTuple):
+    """*at*: POSIX seconds. *id* grows with time within a process. *message* is not masked yet."""
+
+    id: str
+    at: float
+    level: str
+    source: str
+    message: str
+
+
+def line_of(record: logging.LogRecord) -> Line:
+    level = LEVELS[min(max(record.levelno // 10 - 1, 0), 3)]
+    return Line(uuid7_text(record.created), record.created, level, logformat.scope(record), logformat.told(record))
+
+
+def masked(message: str, keys: Sequence[str]) -> str:
+    """What may be shown and stored of *message*; PostgreSQL takes no NUL."""
+    return clip(redact.error_text(message, keys).replace("\x00", "�"), LENGTH)
+
+
+class Lines:
+    """One per process. *keys* gives every provider key in memory, longest first."""
+
+    def __init__(self, clock: Clock = SYSTEM, keys: Callable[[], Sequence[str]] = KEYRING.known) -> None:
+        self._clock = clock
+        self._keys = keys
+        self._lock = threading.Lock()
+        self._ring: deque[Line] = deque(maxlen=KEEP)
+        self._minor: deque[Line] = deque()  # debug and info
+        self._major: deque[Line] = deque()
+        self._wake = threading.Event()
+        self._flushed = threading.Condition()
+        self._asked = self._done = 0
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._failures = 0
+        self._untold = 0
+        self._told = {"lost": float("-inf"), "waits": float("-inf")}
+        self.node = ""
+        self.lost = 0
+
+    # -- in
+
+    def take(self, records: Iterable[logging.LogRecord]) -> None:
+        """For ``logqueue.listen``. Never waits for the database."""
+        with self._lock:
+            for record in records:
+                line = line_of(record)
+                self._ring.append(line)
+                (self._minor if record.levelno < logging.WARNING else self._major).append(line)
+            self._fit()
+
+    def _fit(self) -> None:
+        excess = self.queued - LIMIT
+        for _ in range(excess):
+            (self._minor or self._major).popleft()
+        if excess > 0:
+            self._lose(excess)
+
+    def _lose(self, count: int) -> None:
+        self.lost += count
+        self._untold += count
+
+    # -- for readers
+
+    @property
+    def queued(self) -> int:
+        return len(self._minor) + len(self._major)
+
+    def recent(self) -> list[Line]:
+        """The newest lines of this process, oldest first, masked."""
+        with self._lock:
+            lines = list(self._ring)
+        keys = self._keys()
+        return [line._replace(message=masked(line.message, keys)) for line in lines]
+
+    def flush(self, timeout: float = 2.0) -> bool:
+        """Have every line that waits written; False when that took too long or the database refused."""
+        if self._thread is None:
+            return self._write_all()
+        deadline = time.monotonic() + timeout
+        with self._flushed:
+            self._asked += 1
+            ticket = self._asked
+            self._wake.set()
+            while self._done < ticket:
+                if not self._flushed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                    return False
+        return True
+
+    # -- life
+
+    def run(self, node: str) -> None:
+        """Start the writer thread; what was said before goes with the first batch."""
+        self.node = node
+        self._stopping = False
+        self._thread = threading.Thread(target=self._loop, name="applog", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Write what waits and end the thread."""
+        thread, self._stopping = self._thread, True
+        self._wake.set()
+        if thread is not None:
+            thread.join(timeout)
+        self._thread = None
+
+    def forget(self) -> None:
+        """Lines in memory and in the queue (tests)."""
+        with self._lock:
+            self._ring.clear()
+            self._minor.clear()
+            self._major.clear()
+
+    def _loop(self) -> None:
+        while not self._stopping:
+            self._wake.wait(TICK if not self._failures else min(RETRY_MAX, TICK * 2**self._failures))
+            self._wake.clear()
+            self._turn()
+        self._turn()
+        connection.close()
+
+    def _turn(self) -> None:
+        with self._flushed:
+            asked = self._asked
+        if self._write_all():
+            with self._flushed:
+                self._done = max(self._done, asked)
+                self._flushed.notify_all()
+        if self._untold and self._due("lost"):
+            untold, self._untold = self._untold, 0
+            log.warning("applog: lines lost", extra={"attrs": {"count": untold, "total": self.lost}})
+
+    def _due(self, what: str) -> bool:
+        now = self._clock.monotonic()
+        if now - self._told[what] < TELL_EVERY:
+            return False
+        self._told[what] = now
+        return True
+
+    # -- out
+
+    def _write_all(self) -> bool:
+        """True when nothing of what waited at the call waits any more."""
+        with self._lock:
+            lines = sorted((*self._minor, *self._major))
+            self._minor.clear()
+            self._major.clear()
+        if not lines:
+            return True
+        try:
+            while lines:
+                self._write(lines[:BATCH])
+                del lines[:BATCH]
+            if connection.vendor != "sqlite":
+                connection.close()  # back to the pool, which requests need more
+        except Exception as problem:  # whatever it is: traffic goes on, and the lines are tried again
+            self._failed(lines, problem)
+            return False
+        self._failures = 0
+        return True
+
+    def _write(self, lines: Sequence[Line]) -> None:
+        rows = self._rows(lines)
+        try:
+            with transaction.atomic():
+                for at in range(0, len(rows), TOGETHER):
+                    _insert(rows[at : at + TOGETHER])
+        except (OperationalError, InterfaceError):
+            raise
+        except DatabaseError:  # one line is at fault; it must cost no other
+            for row in rows:
+                self._write_alone(row)
+
+    def _write_alone(self, row: Row) -> None:
+        try:
+            with transaction.atomic():
+                _insert([row])
+        except (OperationalError, InterfaceError):
+            raise
+        except DatabaseError:
+            self._lose(1)
+
+    def _rows(self, lines: Sequence[Line]) -> list[Row]:
+        keys, moment = self._keys(), columns.moment_of(connection.vendor)
+        now = moment(self._clock.now().timestamp())
+        sqlite = connection.vendor == "sqlite"
+        return [
+            (
+                line.id.replace("-", "") if sqlite else line.id,
+                moment(line.at),
+                line.level,
+                line.source[:SOURCE_LENGTH],
+                masked(line.message, keys),
+                self.node,
+                now,
+            )
+            for line in lines
+        ]
+
+    def _failed(self, lines: Sequence[Line], problem: Exception) -> None:
+        self._failures = min(self._failures + 1, 10)
+        with self._lock:
+            self._minor.extendleft(line for line in reversed(lines) if line.level in ("debug", "info"))
+            self._major.extendleft(line for line in reversed(lines) if line.level not in ("debug", "info"))
+            self._fit()
+        connection.close()
+        if self._due("waits"):
+            attrs = {"queued": self.queued, "problem": type(problem).__name__}
+            log.warning("applog: lines wait for the database", extra={"attrs": attrs})
+
+
+SOURCE_LENGTH = 100
+_COLUMNS = ("id", "timestamp", "level", "source", "message", "node", "created_at")
+_MARKS = f"({', '.join(['%s'] * len(_COLUMNS))})"
+
+
+def _insert(rows: Sequence[Row]) -> None:
+    """The ids are ours, so a batch whose commit was not confirmed is not written twice."""
+    names = ", ".join(f'"{name}"' for name in _COLUMNS)
+    marks = ", ".join([_MARKS] * len(rows))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f'INSERT INTO "app_logs" ({names}) VALUES {marks} ON CONFLICT ("id") DO NOTHING',
+            list(chain.from_iterable(rows)),
+        )
+
+
+APP_LOG = Lines()
