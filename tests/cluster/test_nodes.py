@@ -57,7 +57,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Product, Pr
 
 
 def test_two_nodes_started_at_once_migrate_once_and_share_one_token(pair: tuple[Product, Product, str]):
-    """operations 86."""
+    """operations 86, providers 86."""
     alpha, beta, token = pair
     both = alpha.output + beta.output
     assert both.count("database migrated") == 1

@@ -297,7 +297,7 @@ def test_a_self_hosted_server_that_answers_is_stored_with_v1(api: Api, face: str
 
 
 def test_the_probe_carries_the_key(api: Api):
-    """providers 10. With an LM Studio behind a password, since KoboldCPP is not offered yet."""
+    """part of providers 10. With an LM Studio behind a password, since KoboldCPP is not offered yet."""
     with FakeProvider(face="lmstudio") as upstream:
         api.provider(upstream.origin, name="with", provider_type="lmstudio", api_key="sk-secret1")
         assert {request.headers.get("authorization") for request in upstream.requests} == {"Bearer sk-secret1"}
@@ -486,7 +486,7 @@ def test_a_rename_is_effective_before_the_answer(api: Api):
 
 
 def test_a_deleted_provider_is_forgotten_everywhere(api: Api, behind: Ports, told: list[events.Event]):
-    """providers 17. The order of what the other rooms are asked."""
+    """part of providers 17. The order of what the other rooms are asked."""
     made = api.provider()
     Model.objects.create(provider_id=made["id"], model_id="m")
     behind.calls.clear()

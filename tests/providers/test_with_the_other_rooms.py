@@ -48,7 +48,7 @@ def test_a_disabled_provider_comes_back_as_it_was(api: Api, pair: Any):
 
 
 def test_a_deleted_provider_leaves_no_trace_but_its_history(api: Api, pair: Any):
-    """providers 17"""
+    """part of providers 17"""
     first, second = pair
     lists = {"only": [first["id"]], "both": [first["id"], second["id"]], "free": None}
     for name, allowed in lists.items():

@@ -210,7 +210,7 @@ class TestCredentials:
         assert User.objects.get().check_password("fixed-word")
 
     def test_another_token_replaces_the_stored_one_and_stays_when_the_variable_goes(self, tmp_path: Path):
-        """settings 38, settings 39."""
+        """settings 38, settings 39, providers 86."""
         self._start(tmp_path, ADMIN_TOKEN="one", ADMIN_PASSWORD="pw")
         assert self._start(tmp_path, ADMIN_TOKEN="two") == ""
         assert (admin_token.matches("one"), admin_token.matches("two")) == (False, True)

@@ -12,7 +12,8 @@ import pytest
 
 from modelhotel.ops.nodes import REFUSED
 from modelhotel.ops.startup import SEVERAL
-from tests.wire.product import Product, ProductFailed, free_port, fresh_postgres, manage
+from tests.upstream.server import FakeProvider, stream
+from tests.wire.product import Product, ProductFailed, eventually, free_port, fresh_postgres, manage
 
 #: Two or three starts each, on a machine that may be doing something else.
 pytestmark = pytest.mark.timeout(90)
@@ -28,7 +29,7 @@ def refusal(data_dir: Path, env: dict[str, str], *args: str) -> str:
 
 
 def test_a_first_start_needs_nothing_and_says_everything_once(tmp_path: Path):
-    """settings 33a, settings 39, providers 22."""
+    """settings 33a, settings 39, providers 22, providers 86."""
     with Product(tmp_path) as first:
         key_file = tmp_path / "master-key"
         assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
@@ -193,21 +194,38 @@ def test_it_runs_on_postgres_and_a_restart_finds_everything(tmp_path: Path):
 
 @pytest.mark.postgres
 def test_a_database_that_goes_away_degrades_readiness_and_nothing_else(tmp_path: Path):
-    """operations 75."""
+    """operations 3, operations 75."""
     from tests.wire.cut import Cut
+    from tests.wire.house import GROUP, MODEL, House
 
     with fresh_postgres() as url:
         target = httpx.URL(url)
         with Cut(target.host, target.port or 5432) as cut:
             through = url.replace(f"{target.host}:{target.port}", f"127.0.0.1:{cut.port}")
             env = {"DATABASE_URL": through, "MASTER_KEY": "m" * 40, "ADMIN_TOKEN": "t0ken"}
-            with Product(tmp_path, env) as product:
-                cut.off()
+            with (
+                FakeProvider(models=[MODEL]) as a,
+                FakeProvider(models=[MODEL]) as b,
+                Product(tmp_path, env) as product,
+            ):
+                house = House(product, a, b)
+                a.script(stream([f"word{n} " for n in range(10)], delay=0.1))
+                body = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}], "stream": True}
+                with house.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+                    lines = answer.iter_lines()
+                    next(lines)
+                    cut.off()
+                    rest = list(lines)
+                assert answer.status_code == 200 and rest[-2:] == ["data: [DONE]", ""] and "word9" in "".join(rest)
                 assert cut.within(3.5, lambda: product.get("/health").text == "DEGRADED")
                 assert product.get("/health").status_code == 503
                 assert product.get("/healthz").status_code == 200
                 assert product.get("/v1/models").status_code == 401
+                assert eventually(lambda: "requestlog: rows wait for the database" in product.output, 15)
                 cut.on()
                 assert cut.within(3.5, lambda: product.get("/health").text == "OK")
                 assert product.api("GET", "/api/settings").status_code == 200
+                assert eventually(lambda: house.row()["state"] == "completed", 10)
+                house.close()
                 assert product.stop() == 0
+                assert product.output.count("requestlog: rows wait") == 1
