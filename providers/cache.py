@@ -19,6 +19,10 @@ class SealedKey:
     nonce: bytes
     salt: bytes
 
+    def __hash__(self) -> int:
+        # Asked for with every request; a nonce is never used twice.
+        return hash(self.nonce)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProviderRow:

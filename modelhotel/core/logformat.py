@@ -86,7 +86,7 @@ def quoted(value: object) -> str:
     kind = type(value)
     if kind is int or kind is float:
         return str(value)
-    text = _plain(value)
+    text: str = value if kind is str else _plain(value)  # type: ignore[assignment]
     return _quoted(text) if len(text) <= _REMEMBERED else _quoted.__wrapped__(text)
 
 
@@ -129,7 +129,7 @@ class TextFormatter(logging.Formatter):
         record.tail = tail = _tail(_attributes(record, self))
         return (
             f"time={_moment(record)} level={LEVELS.get(record.levelno, 'INFO')}"
-            f' msg="{_message(record.getMessage())}"{tail}'
+            f' msg="{_message(record.getMessage() if record.args else str(record.msg))}"{tail}'
         )
 
 

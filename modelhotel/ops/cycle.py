@@ -6,6 +6,7 @@ head goes out together with the first piece of its body, and header lines that c
 
 import asyncio
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
@@ -13,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, ST
 #: A body this large is not copied to stand behind its head. Bytes.
 _LARGE = 16 * 1024
 _REMEMBERED = 512
+_FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection"))
 #: Headers that say the same in answer after answer.
 _STEADY = frozenset(
     (
@@ -35,13 +37,19 @@ _STEADY = frozenset(
 _lines: dict[tuple[bytes, bytes], bytes] = {}
 
 
-def _line(name: bytes, value: bytes) -> bytes:
-    """The header line. Raises RuntimeError for what would break out of it."""
+@lru_cache(maxsize=_REMEMBERED)
+def _name(name: bytes) -> bytes:
+    """The lower-case name. Raises RuntimeError for what is none."""
     if HEADER_RE.search(name):
         raise RuntimeError("Invalid HTTP header name.")
+    return name.lower()
+
+
+def _line(name: bytes, value: bytes) -> bytes:
+    """The header line. Raises RuntimeError for what would break out of it."""
+    name = _name(name)
     if HEADER_VALUE_RE.search(value):
         raise RuntimeError("Invalid HTTP header value.")
-    name = name.lower()
     line = b"%b: %b\r\n" % (name, value)
     if name in _STEADY:
         if len(_lines) >= _REMEMBERED:
@@ -84,7 +92,9 @@ class Cycle(RequestResponseCycle):
             line = _lines.get((name, value))
             if line is None:
                 line = _line(name, value)
-                close = self._note(name.lower(), value) or close
+                name = name.lower()
+                if name in _FRAMING:
+                    close = self._note(name, value) or close
             lines.append(line)
         if not (self.keep_alive or close):
             lines.append(b"connection: close\r\n")
