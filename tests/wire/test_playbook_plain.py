@@ -6,6 +6,7 @@ import pytest
 
 from tests.upstream.behaviours import head
 from tests.upstream.server import completion, empty_choices, gzip, half_json, html, pieces, raw, reply, stream
+from tests.wire.house import MODEL
 from tests.wire.playbook import (
     BROKEN,
     EMPTY,
@@ -84,6 +85,20 @@ def test_the_first_of_two(on: Stage, play):
 def test_the_last_of_two(on: Stage, play):
     """failover-loop 69"""
     check_last(on, play, False)
+
+
+def test_five_empty_answers_open_the_circuit(on: Stage):
+    """circuit-breaker 5"""
+    home = on.home
+    on.set(empty_choices(), FIRST)
+    for calls in range(1, 6):
+        assert home.circuit("Alpha")["state"] != "open"
+        found = home.ask(f"Alpha/{MODEL}")
+        assert (found.status_code, found.json()["error"]["message"]) == (502, shown(NO_CHOICES))
+        assert len(home.a.calls) == calls
+    circuit = home.circuit("Alpha")
+    assert (circuit["state"], circuit["last_cause"], circuit["last_status"]) == ("open", EMPTY, 200)
+    assert home.b.calls == []
 
 
 ODD = [

@@ -26,6 +26,7 @@ from tests.upstream.server import (
     sse,
 )
 from tests.wire.playbook import (
+    BROKEN,
     EMPTY,
     EMPTY_STREAM,
     FAILED,
@@ -45,6 +46,8 @@ from tests.wire.playbook import (
     no_answer,
     shown,
     stage,
+    text_of,
+    trail,
 )
 
 
@@ -166,6 +169,25 @@ CUTS = [
 def test_broken_after_output(on: Stage, play, place):
     """failover-loop 77, failover-loop 83, failover-loop 109"""
     check_cut(on, play, place)
+
+
+@pytest.mark.parametrize("how", [cut_after(3), cut_after(3, clean=True)], ids=["cut", "a clean end"])
+def test_three_such_calls_open_the_circuit_at_a_threshold_of_three(on: Stage, how):
+    """failover-loop 83"""
+    home = on.home
+    home.settings(circuit_breaker_threshold="3")
+    try:
+        on.set(how, FIRST)
+        for calls in (1, 2, 3):
+            assert home.circuit("Alpha")["state"] != "open"
+            assert "[DONE]" not in home.ask(stream=True).text
+            assert (len(home.a.calls), home.circuit("Alpha")["last_cause"]) == (calls, BROKEN)
+        assert home.circuit("Alpha")["state"] == "open"
+        assert text_of(home.ask(stream=True), True) == "from B"
+        assert trail(on.row()) == [(-1, "Alpha", None, None, "skipped"), (0, "Beta", 200, None, "success")]
+        assert len(home.a.calls) == 3
+    finally:
+        home.admin("DELETE", "/api/settings", json={"keys": ["circuit_breaker_threshold"]})
 
 
 # -- odd, but all of it arrives
