@@ -310,8 +310,9 @@ class Recorder:
         connection.close()
         if len(self._rows) > MEMORY:
             left = self._set_aside(self._rows)
-            self._lose(max(len(left) - MEMORY, 0))
-            self._rows = deque(left, MEMORY)
+            surplus = max(len(left) - MEMORY, 0)
+            self._lose(surplus)
+            self._rows = deque(left[surplus:])
 
     def _set_aside(self, rows: Iterable[Row]) -> list[Row]:
         """Put *rows* into the files; what is left of them where the disk takes no more."""

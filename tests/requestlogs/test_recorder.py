@@ -180,9 +180,12 @@ def test_where_no_file_can_be_written_the_newest_rows_stay_in_memory(recorder, t
     drafts = [finished(recorder) for _ in range(20)]
     recorder.flush()
     assert (recorder.queued, recorder.spilled, recorder.lost) == (5, 0, 15)
+    drafts += [finished(recorder) for _ in range(3)]
+    recorder.flush()
+    assert (recorder.queued, recorder.lost) == (5, 18)
     outage.down = False
     assert recorder.flush() is True
-    assert {str(row.pk) for row in RequestLog.objects.all()} == {draft.id for draft in drafts[15:]}
+    assert {str(row.pk) for row in RequestLog.objects.all()} == {draft.id for draft in drafts[18:]}
 
 
 def test_a_writer_that_is_stuck_is_relieved(recorder, tmp_path, monkeypatch):
