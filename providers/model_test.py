@@ -15,7 +15,7 @@ from modelhotel.core.faults import Refusal
 from providers import control, ports, sanitize
 from providers.cache import ProviderRow, row_of
 from providers.keyring import KEYRING
-from providers.kinds.base import CHAT_PATH
+from providers.kinds.base import CHAT_PATH, EMBEDDINGS_PATH
 from providers.model_verbs import parse_id
 from providers.models import Model
 from providers.upstream.interface import Request, UpstreamError
@@ -25,8 +25,11 @@ log = logging.getLogger("models")
 SECONDS = 30.0
 ANSWER_BYTES = 10 * 1024 * 1024
 PROMPT = "Respond only with `Hi`"
+EMBEDDED = "Hi"
 MAX_TOKENS = 10
 _NO_RESPONSE = 502
+#: The class of a model that is asked for a vector: it could answer no chat.
+_EMBEDDING = "embedding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,8 @@ def run(model_id: str, *, allow_disabled: bool = False, clock: Clock = SYSTEM) -
         )
         raise Refusal(500, "failed to decrypt API key") from None
     started = clock.now().timestamp()
-    reply = control.LOOP.run(_ask(provider, row.model_id, key))
+    embeds = row.modality == _EMBEDDING
+    reply = control.LOOP.run(_ask(_request(provider, row.model_id, key, embeds=embeds)))
     answer, usage = _read(reply, key)
     ports.logs.record_test(
         ports.TestRun(
@@ -71,24 +75,30 @@ def run(model_id: str, *, allow_disabled: bool = False, clock: Clock = SYSTEM) -
             error=answer.get("error"),
             tokens_prompt=usage[0],
             tokens_completion=usage[1],
+            endpoint_type="embeddings" if embeds else "chat",
         )
     )
     return answer
 
 
-def _body(provider: ProviderRow, model_id: str) -> bytes:
+def _chat_body(provider: ProviderRow, model_id: str) -> bytes:
     raw = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": MAX_TOKENS, "stream": False}
     body = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in raw.items()}
     return ports.chat_body(body, model_id, provider.kind)
 
 
-async def _ask(provider: ProviderRow, model_id: str, key: str) -> Reply:
+def _request(provider: ProviderRow, model_id: str, key: str, *, embeds: bool) -> Request:
+    if embeds:
+        path, body = EMBEDDINGS_PATH, msgspec.json.encode({"model": model_id, "input": EMBEDDED})
+    else:
+        path, body = CHAT_PATH, _chat_body(provider, model_id)
+    return Request("POST", provider.kind.url(provider.base_url, path), provider.kind.headers(key), body)
+
+
+async def _ask(request: Request) -> Reply:
     loop = asyncio.get_running_loop()
     begun, deadline = time.monotonic(), loop.time() + SECONDS
     headers_at: float | None = None
-    request = Request(
-        "POST", provider.kind.url(provider.base_url, CHAT_PATH), provider.kind.headers(key), _body(provider, model_id)
-    )
 
     def since() -> float:
         return round((time.monotonic() - begun) * 1000, 3)
@@ -120,13 +130,21 @@ def _read(reply: Reply, key: str) -> tuple[dict[str, Any], tuple[int, int]]:
     if reply.status == 200:
         try:
             payload = json.loads(reply.body)
-            answer["response"], usage = _content(payload), _usage(payload)
+            answer["response"], usage = _vector(payload) or _content(payload), _usage(payload)
         except (ValueError, RecursionError):
             answer |= {"success": False, "error": "the answer is not JSON"}
     else:
         text = f"HTTP {reply.status}: ".encode() + reply.body if reply.status else reply.error
         answer["error"] = sanitize.clean(text, sanitize.TEST_CHARACTERS, (key,))
     return answer, usage
+
+
+def _vector(payload: Any) -> str:
+    """What the first vector of an embeddings answer is like."""
+    data = payload.get("data") if isinstance(payload, dict) else None
+    first = data[0] if isinstance(data, list) and data else None
+    numbers = first.get("embedding") if isinstance(first, dict) else None
+    return f"a vector of {len(numbers)} numbers" if isinstance(numbers, list) else ""
 
 
 def _content(payload: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from providers.kinds.base import CHAT_PATH, Kind
+from providers.kinds.base import CHAT_PATH, EMBEDDINGS_PATH, Kind
 from proxy import body, usage
 from proxy.attempt import Attempt
 from proxy.body import Asked
@@ -54,7 +54,7 @@ CHAT = Endpoint(
 )
 EMBEDDINGS = Endpoint(
     "/v1/embeddings",
-    embeddings.TARGET,
+    EMBEDDINGS_PATH,
     "embeddings",
     attempt=PassThrough,
     parse=embeddings.parse,

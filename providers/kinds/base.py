@@ -10,6 +10,7 @@ import msgspec
 Header = tuple[bytes, bytes]
 JSON_TYPE: Header = (b"content-type", b"application/json")
 CHAT_PATH = "/chat/completions"
+EMBEDDINGS_PATH = "/embeddings"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from proxy.body import Asked
 from proxy.dialects.base import Judged
 from proxy.dialects.passed import read_usage
 
-TARGET = "/embeddings"
-
 _BOM = b"\xef\xbb\xbf"
 
 

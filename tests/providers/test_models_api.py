@@ -11,7 +11,7 @@ from providers import cache, model_pages, ports
 from providers.kinds.base import Kind
 from providers.models import Model, Provider
 from tests.providers.conftest import Api, Ports
-from tests.upstream.server import FakeProvider, answer, empty_choices, half_json, reset, silence, status
+from tests.upstream.server import FakeProvider, answer, empty_choices, half_json, reply, reset, silence, status
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 NOBODY = "0d9e0b9e-1111-4222-8333-444455556666"
@@ -311,6 +311,37 @@ def test_a_model_is_tested_with_one_small_request(api: Api, upstream: FakeProvid
         "vendor/m",
     )
     assert (run.provider_id, run.tokens_prompt, run.tokens_completion) == (str(row.provider_id), 11, 2)
+
+
+EMBEDS = {"modality": "embedding", "output_modalities": ["embedding"]}
+
+
+def test_an_embedding_model_is_tested_with_one_embedding(api: Api, upstream: FakeProvider, behind: Ports):
+    response, _ = run_test(api, upstream, **EMBEDS)
+    body = response.json()
+    assert (body["success"], body["response"]) == (True, "a vector of 3 numbers") and "error" not in body
+    (call,) = upstream.calls
+    assert (call.path, call.json) == ("/v1/embeddings", {"model": "vendor/m", "input": "Hi"})
+    (run,) = behind.named("test")
+    assert (run.endpoint_type, run.state, run.tokens_prompt, run.tokens_completion) == ("embeddings", "completed", 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("answered", "success"),
+    [
+        (reply(200, {"data": []}), True),
+        (reply(200, {"data": [5]}), True),
+        (reply(200, {"data": [{"embedding": "AAAA"}]}), True),
+        (reply(200, b"nonsense"), False),
+        (status(404), False),
+    ],
+    ids=range(5),
+)
+def test_odd_answers_to_an_embedding_test(api: Api, upstream: FakeProvider, answered: Any, success: bool):
+    upstream.script(answered)
+    body = run_test(api, upstream, **EMBEDS)[0].json()
+    assert (body["success"], body["response"]) == (success, "")
+    assert ("error" in body) != success
 
 
 def test_the_test_body_is_rewritten_like_traffic(api: Api, upstream: FakeProvider, monkeypatch: pytest.MonkeyPatch):

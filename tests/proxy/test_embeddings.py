@@ -135,7 +135,7 @@ def test_the_path_with_a_slash_behind_it(house):
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS"])
 def test_a_wrong_method_is_told_the_right_one(method):
-    """v1-api 27"""
+    """part of v1-api 27"""
     got = call(method, PATH)
     assert (got.status, got.header("allow")) == (405, "POST")
 
@@ -145,7 +145,7 @@ def test_a_preflight_needs_no_key():
 
 
 def test_a_stranger_is_refused_before_the_body_is_read(house):
-    """v1-api 5"""
+    """part of v1-api 5"""
 
     async def post():
         sender = client("POST", PATH, key="sk-" + "0" * 32, body=[b"x"] * 3)
@@ -173,7 +173,7 @@ def test_a_stranger_is_refused_before_the_body_is_read(house):
     ids=range(10),
 )
 def test_a_bad_body_is_named(house, body, message, param):
-    """v1-api 23, v1-api 24"""
+    """part of v1-api 23, part of v1-api 24"""
     got = embed(house.key, body)
     assert got.said == (400, message) and got.error["param"] == param
     row = world.row()

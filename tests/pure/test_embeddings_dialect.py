@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from providers.kinds.base import EMBEDDINGS_PATH
 from providers.kinds.registry import KINDS
 from proxy.body import BadBody
 from proxy.dialects import embeddings, passed
@@ -56,7 +57,7 @@ def test_a_stream_that_is_no_boolean_is_refused(stream):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_provider_type_has_a_place_for_embeddings(name):
-    assert KINDS[name].url("https://h/v1/", embeddings.TARGET) == "https://h/v1/embeddings"
+    assert KINDS[name].url("https://h/v1/", EMBEDDINGS_PATH) == "https://h/v1/embeddings"
 
 
 # -- the answer

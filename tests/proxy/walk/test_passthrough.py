@@ -260,6 +260,18 @@ async def test_a_body_that_does_not_come_in_time_moves_on(ab: Stage, provider_a:
     assert ab.trail == [(0, "A", 200, "provider_timeout", "charge"), (1, "B", 200, None, "success")]
 
 
+async def test_a_client_that_leaves_while_we_wait_costs_nobody(ab: Stage, provider_a: FakeProvider):
+    provider_a.script(headers_then_silence(stream=False))
+    client = ab.embedding_client()
+    task = asyncio.create_task(client.run())
+    await provider_a.until(lambda: len(provider_a.calls) == 1)
+    client.left.set()
+    answered = await task
+    assert answered.status == 0
+    assert [(entry[0], entry[1], entry[3]) for entry in ab.trail] == [(0, "A", "client_disconnect")]
+    assert (ab.row.status_code, ab.row.error_kind, ab.fails("A")) == (499, "client_disconnect", 0)
+
+
 # -- the walk is that of chat
 
 
@@ -393,6 +405,22 @@ class TestRelay:
         assert (ab.row.status_code, ab.row.error_kind, ab.fails("A")) == (0, "client_disconnect", 0)
         assert ab.charged > 0
         await provider_a.until(lambda: provider_a.disconnects == 1)
+
+    async def test_a_stopping_server_cuts_it_off_and_keeps_its_trail(self, ab: Stage, provider_a: FakeProvider):
+        async def half(wire: Any) -> None:
+            await wire.write(b"HTTP/1.1 200 X\r\nContent-Length: 5000\r\n\r\n" + FRAME)
+            await wire.sleep(20)
+
+        provider_a.script(half)
+        client = ab.embedding_client()
+        task = asyncio.create_task(client.run())
+        await client.until(b"AAA")
+        task.cancel()
+        await task
+        assert client.answer.body == FRAME and not client.answer.complete
+        assert (ab.row.state, ab.row.status_code, ab.row.error_kind) == ("failed", 0, "internal")
+        assert [entry[:3] for entry in ab.trail] == [(0, "A", 200)]
+        assert ab.fails("A") == 0 and ab.charged > 0
 
     async def test_a_compressed_one_is_no_answer(self, ab: Stage, provider_a: FakeProvider):
         provider_a.script(reply(200, FRAME, headers={"Content-Encoding": "gzip"}))
