@@ -90,6 +90,9 @@ class Attempt:
             task = asyncio.current_task()
             if not self._exchange.gone or task is None:
                 raise
+            if self._exchange.committed:  # while the head of a stream went out: the row says so, not 499
+                self._element.error_kind = "client_disconnect"
+                raise
             task.uncancel()
             return self._client_left()
         finally:

@@ -100,14 +100,23 @@ class CancelAt:
     """Awaitable that runs *work* and cancels the running task at its *step*-th suspension (1-based).
 
     *late*: not before, but right after what it waits for has come, so that the result is lost on its way. *times*
-    how often in a row: the next suspensions, those of the clearing up, are cancelled as well. ``steps`` afterwards:
-    how often it was suspended in all.
+    how often in a row: the next suspensions, those of the clearing up, are cancelled as well. *act* is done instead
+    of cancelling. ``steps`` afterwards: how often it was suspended in all.
     """
 
-    def __init__(self, work: Awaitable[Any], step: int, *, late: bool = False, times: int = 1) -> None:
+    def __init__(
+        self,
+        work: Awaitable[Any],
+        step: int,
+        *,
+        late: bool = False,
+        times: int = 1,
+        act: Callable[[], object] | None = None,
+    ) -> None:
         self._work = work
         self._steps = range(step, step + times)
         self._late = late
+        self._act = act
         self.steps = 0
 
     def __await__(self) -> Generator[Any, Any, Any]:
@@ -130,10 +139,11 @@ class CancelAt:
     def _cancel(self, waiting: Any) -> None:
         task = asyncio.current_task()
         assert task is not None
+        act = self._act or task.cancel
         if self._late and isinstance(waiting, asyncio.Future):
-            waiting.add_done_callback(lambda _: task.cancel())  # before the task's own callback
+            waiting.add_done_callback(lambda _: act())  # before the task's own callback
         else:
-            task.cancel()
+            act()
 
 
 def certificate(directory: Path, *names: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:

@@ -1,0 +1,148 @@
+"""A request of ``/v1`` whose client leaves, or whose server stops, at every await: one row, no lease, no connection.
+
+The request runs in process against real upstreams, again and again: ended at its first suspension, its second, and so
+on until it runs through.
+"""
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from failover.verdict import Judgement, Verdict
+from providers.upstream import select
+from requestlogs.recorder import RECORDER
+from tests.proxy.asgi import Client
+from tests.proxy.walk.stage import Stage
+from tests.upstream import rig
+from tests.upstream.behaviours import head
+from tests.upstream.rig import CancelAt
+from tests.upstream.server import DONE, FakeProvider, Wire, completion, delta, http_chunk, reply, sse, status
+
+CHARGE = Judgement(Verdict.CHARGE, "scripted", 503, "charge")
+FINAL = {"completed", "failed"}
+
+
+async def echo(wire: Wire) -> None:
+    """Names the prompt it answers, whole or as a stream of several pieces."""
+    prompt = wire.request.json["messages"][0]["content"]
+    if not wire.request.streaming:
+        await reply(200, completion(f"for {prompt}"))(wire)
+        return
+    await wire.write(head(200, [("Content-Type", "text/event-stream"), ("Transfer-Encoding", "chunked")]))
+    for event in (delta(role="assistant"), delta(content="for "), delta(content=prompt), delta(finish="stop")):
+        await wire.write(http_chunk(sse(event)))
+        await wire.sleep(0.003)
+    await wire.write(http_chunk(DONE))
+    await wire.sleep(0.003)
+    await wire.write(b"0\r\n\r\n")
+
+
+class Suspending(Client):
+    """A client whose server waits in every ``receive``, after the head, and for room before every piece of a body."""
+
+    async def receive(self) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return await super().receive()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.sleep(0)
+        await super().send(message)
+        if message["type"] == "http.response.start":
+            await asyncio.sleep(0)
+
+
+def asks(stage: Stage, prompt: str, stream: bool) -> Suspending:
+    plain = stage.client(prompt=prompt, stream=stream)
+    return Suspending(plain.scope, plain.pieces)
+
+
+def on_probation(stage: Stage) -> None:
+    """Both circuits are half-open, so that every attempt holds a lease."""
+    stage.board.reset()
+    for name in "AB":
+        for _ in range(5):
+            stage.board.record(_id(name), "m", CHARGE)
+    stage.clock.advance(90_000)
+
+
+def _id(name: str) -> str:
+    return f"00000000-0000-4000-8000-{ord(name):012d}"
+
+
+def check_rows(client: Client, mode: str) -> None:
+    """Exactly one row, in a final state that fits what the client got."""
+    assert not RECORDER._running and len(RECORDER._finished) == 1
+    row = RECORDER._finished.pop()
+    answer = client.answer
+    assert row.state in FINAL and row.finished
+    assert all(element.get("duration_ms") is not None for element in row.attempts or [])
+    if row.state == "completed":
+        assert answer.complete and answer.status == 200 and b"for " in answer.body
+        assert (row.status_code, row.error_kind) == (200, None)
+    elif mode == "stop":
+        assert row.error_kind == "internal" and row.status_code == (0 if answer.status == 200 else 500)
+    else:
+        assert row.error_kind == "client_disconnect" and row.status_code == (0 if answer.status else 499)
+        assert [e.get("error_kind") for e in row.attempts or []][-1:] in ([], ["client_disconnect"], ["provider_error"])
+
+
+async def check_rest(stage: Stage, providers: tuple[FakeProvider, ...]) -> None:
+    """No lease, no task, no connection but those that rest in the pool."""
+    for name in "AB":
+        circuit = stage.board._find(_id(name), "m")
+        assert circuit is None or circuit.lease is None, f"the lease of {name} is held"
+    await rig.nothing_runs()
+    pool: Any = select.data_plane()._pool  # type: ignore[attr-defined]
+    for _ in range(1000):
+        if pool.live == set(pool.resting) and sum(p.connections for p in providers) == len(pool.resting):
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError(f"{len(pool.live)} live, {len(pool.resting)} resting, {[p.connections for p in providers]}")
+
+
+async def every_step(stage: Stage, providers: tuple[FakeProvider, ...], stream: bool, mode: str, late: bool) -> int:
+    step = 0
+    while True:
+        step += 1
+        on_probation(stage)
+        client = asks(stage, f"first {step}", stream)
+        act = None if mode == "stop" else client.left.set
+        walk = CancelAt(client.run(), step, late=late, act=act)
+        await asyncio.ensure_future(_await(walk))
+        await check_rest(stage, providers)
+        check_rows(client, mode)
+        if walk.steps < step:
+            assert b"first" in client.answer.body
+            return step - 1
+        later = asks(stage, f"second {step}", stream)
+        await later.run()
+        text = later.answer.body
+        assert later.answer.complete and f"second {step}".encode() in text and b"first" not in text
+        await check_rest(stage, providers)
+        check_rows(later, mode)
+
+
+async def _await(work: Any) -> Any:
+    return await work
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
+@pytest.mark.parametrize("mode", ["leave", "stop"])
+@pytest.mark.parametrize("failing", [False, True], ids=["first serves", "first fails"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_a_request_ended_at_any_await_leaves_one_row_and_nothing_else(
+    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, stream, failing, mode, late
+):
+    """failover-loop 107, circuit-breaker 27"""
+    stage.member("A", provider_a.url)
+    stage.member("B", provider_b.url)
+    provider_a.script(status(503) if failing else echo)
+    provider_b.script(echo)
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    steps = await every_step(stage, (provider_a, provider_b), stream, mode, late)
+    gc.collect()
+    assert steps >= (6 if stream else 4) and not complaints, complaints
