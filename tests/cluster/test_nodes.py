@@ -85,7 +85,7 @@ def in_force_memory(node: Product, token: str) -> str:
 
 
 def test_an_event_of_one_node_is_seen_once_by_the_listeners_of_the_other(pair: tuple[Product, Product, str]):
-    """operations 50, operations 41a."""
+    """operations 50, part of operations 41a."""
     alpha, beta, token = pair
     here, there = Listener(alpha, token), Listener(beta, token)
     began = time.monotonic()

@@ -71,6 +71,7 @@ def test_what_is_wrong_stands_beside_its_field(hotel, page):
 
 
 def test_a_member_is_moved_up_by_keyboard_and_the_next_request_goes_there(hotel, page):
+    """part of operations 54"""
     page.goto(f"{hotel.url}/failover/failovergroup/?q=glm-4.6")
     page.get_by_role("link", name="hotel/glm-4.6").click()
     members = page.locator(".mh-member")
@@ -166,6 +167,7 @@ def test_rows_are_chosen_disabled_after_a_question_and_deleted(hotel, page):
 
 
 def test_a_viewer_finds_no_control_that_writes(hotel, viewer_page):
+    """operations 55b"""
     hotel.chat("Alpha/glm-4.6")
     page = viewer_page
     for address in (*LISTS, REQUESTS):

@@ -287,6 +287,23 @@ def test_the_writer_thread_writes_by_itself_and_stops_with_everything_written(re
     assert not [t for t in threading.enumerate() if t.name == "requestlog"]
 
 
+def test_a_request_that_runs_during_a_purge_stays_and_completes(recorder):
+    """operations 33"""
+    from requestlogs import sweep
+
+    draft = Draft("chat", model_id="hotel/glm", streaming=True)
+    recorder.start(draft)
+    recorder.streaming(draft)
+    finished(recorder)
+    assert recorder.flush()
+    sweep.delete_before(None)
+    assert [row.state for row in RequestLog.objects.all()] == ["streaming"]
+    draft.status_code = 200
+    recorder.finish(draft)
+    assert recorder.flush()
+    assert [(str(row.id), row.state) for row in RequestLog.objects.all()] == [(draft.id, "completed")]
+
+
 def test_a_request_that_died_with_its_process_is_marked_at_the_next_start(recorder):
     """operations 16, operations 17"""
     from requestlogs import sweep

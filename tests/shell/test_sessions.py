@@ -115,7 +115,7 @@ def test_checks_of_the_event_stream_never_count_as_use(caller, session_clock):
 
 
 def test_a_disabled_account_is_signed_out_at_once(caller, viewer_user):
-    """operations 71"""
+    """part of operations 71"""
     User.objects.filter(pk=viewer_user.pk).update(is_active=False)
     assert caller.get(ME).status_code == 401
     assert who(Credentials(session=cookie(caller))) is None

@@ -284,7 +284,7 @@ def test_writing_what_is_stored_already_changes_nothing(admin, heard):
 
 
 def test_one_event_tells_of_a_change_without_its_value(admin, heard):
-    """operations 41a"""
+    """part of operations 41a"""
     admin.put(URL, {"request_timeout": "77s"})
     admin.put(URL, {"request_timeout": "78s", "ttft_timeout": "79s"})
     assert [event.metadata["id"] for event in heard] == ["request_timeout", ""]

@@ -129,7 +129,7 @@ def test_empty_choices_of_the_last_provider_are_a_502(home):
 
 
 def test_a_stream_cut_after_three_chunks_ends_with_one_error_frame_and_no_done(home):
-    """operations 6"""
+    """part of operations 6"""
     home.a.script(cut_after(3))
     found = home.ask(stream=True)
     assert found.status_code == 200

@@ -429,13 +429,16 @@ async def test_the_lines_of_exhaustion(
 async def test_no_line_holds_the_prompt_or_a_key(
     stage: Stage, provider_a: FakeProvider, caplog: pytest.LogCaptureFixture
 ):
-    """Every phase logs something; none of it content."""
-    caplog.set_level(logging.DEBUG, logger="proxy")
+    """part of operations 10. Every phase logs something and tells something; none of it content."""
+    caplog.set_level(logging.DEBUG)
+    told: list[object] = []
+    events.subscribe(told.append)
     prompt = "a private sentence that must not be logged"
     stage.member("A", provider_a.url, key="sk-aaaaaaaaaaaaaaaa1111")
     for script in (status(500, {"error": {"message": prompt + " sk-aaaaaaaaaaaaaaaa1111"}}), answer(prompt)):
         provider_a.script(script)
         for streams in (False, True):
             await stage.ask(prompt=prompt, stream=streams)
-    spoken = caplog.text + repr([getattr(record, "attrs", {}) for record in caplog.records])
+    spoken = caplog.text + repr([getattr(record, "attrs", {}) for record in caplog.records]) + repr(told)
+    assert "request.completed" in spoken
     assert "private sentence" not in spoken and "sk-aaaa" not in spoken
