@@ -26,7 +26,7 @@ from requestlogs import columns
 #: Seconds between two batches. With LIMIT it is also the most that a flood of lines can make the database do.
 TICK = 0.5
 #: Lines that wait for the writer.
-LIMIT = 2_000
+LIMIT = 1_000
 #: Lines of one statement, and of one transaction.
 TOGETHER, BATCH = 100, 500
 #: Lines kept in memory for ``GET /api/logs/app``.
@@ -52,8 +52,13 @@ class Line(NamedTuple):
 
 
 def line_of(record: logging.LogRecord) -> Line:
-    level = LEVELS[min(max(record.levelno // 10 - 1, 0), 3)]
-    return Line(uuid7_text(record.created), record.created, level, logformat.scope(record), logformat.told(record))
+    """The line of *record*, made when somebody wants it: of a flood, most are dropped unseen. Always the same one."""
+    line: Line | None = getattr(record, "line", None)
+    if line is None:
+        level = LEVELS[min(max(record.levelno // 10 - 1, 0), 3)]
+        at = record.created
+        line = record.line = Line(uuid7_text(at), at, level, logformat.scope(record), logformat.told(record))
+    return line
 
 
 def masked(message: str, keys: Sequence[str]) -> str:
@@ -68,9 +73,9 @@ class Lines:
         self._clock = clock
         self._keys = keys
         self._lock = threading.Lock()
-        self._ring: deque[Line] = deque(maxlen=KEEP)
-        self._minor: deque[Line] = deque()  # debug and info
-        self._major: deque[Line] = deque()
+        self._ring: deque[logging.LogRecord] = deque(maxlen=KEEP)
+        self._minor: deque[logging.LogRecord] = deque()  # debug and info
+        self._major: deque[logging.LogRecord] = deque()
         self._wake = threading.Event()
         self._flushed = threading.Condition()
         self._asked = self._done = 0
@@ -84,14 +89,17 @@ class Lines:
 
     # -- in
 
-    def take(self, records: Iterable[logging.LogRecord]) -> None:
+    def take(self, records: Sequence[logging.LogRecord]) -> None:
         """For ``logqueue.listen``. Never waits for the database."""
         with self._lock:
-            for record in records:
-                line = line_of(record)
-                self._ring.append(line)
-                (self._minor if record.levelno < logging.WARNING else self._major).append(line)
+            self._ring.extend(records)
+            self._keep(records)
             self._fit()
+
+    def _keep(self, records: Iterable[logging.LogRecord]) -> None:
+        minor, major = self._minor.append, self._major.append
+        for record in records:
+            (minor if record.levelno < logging.WARNING else major)(record)
 
     def _fit(self) -> None:
         excess = self.queued - LIMIT
@@ -113,7 +121,7 @@ class Lines:
     def recent(self) -> list[Line]:
         """The newest lines of this process, oldest first, masked."""
         with self._lock:
-            lines = list(self._ring)
+            lines = [line_of(record) for record in self._ring]
         keys = self._keys()
         return [line._replace(message=masked(line.message, keys)) for line in lines]
 
@@ -186,19 +194,19 @@ class Lines:
     def _write_all(self) -> bool:
         """True when nothing of what waited at the call waits any more."""
         with self._lock:
-            lines = sorted((*self._minor, *self._major))
+            records = sorted((*self._minor, *self._major), key=line_of)
             self._minor.clear()
             self._major.clear()
-        if not lines:
+        if not records:
             return True
         try:
-            while lines:
-                self._write(lines[:BATCH])
-                del lines[:BATCH]
+            while records:
+                self._write([line_of(record) for record in records[:BATCH]])
+                del records[:BATCH]
             if connection.vendor != "sqlite":
                 connection.close()  # back to the pool, which requests need more
         except Exception as problem:  # whatever it is: traffic goes on, and the lines are tried again
-            self._failed(lines, problem)
+            self._failed(records, problem)
             return False
         self._failures = 0
         return True
@@ -241,11 +249,13 @@ class Lines:
             for line in lines
         ]
 
-    def _failed(self, lines: Sequence[Line], problem: Exception) -> None:
+    def _failed(self, records: Sequence[logging.LogRecord], problem: Exception) -> None:
         self._failures = min(self._failures + 1, 10)
         with self._lock:
-            self._minor.extendleft(line for line in reversed(lines) if line.level in ("debug", "info"))
-            self._major.extendleft(line for line in reversed(lines) if line.level not in ("debug", "info"))
+            newer = (*self._minor, *self._major)
+            self._minor.clear()
+            self._major.clear()
+            self._keep((*records, *newer))
             self._fit()
         connection.close()
         if self._due("waits"):
