@@ -1,8 +1,10 @@
 """The app log: lines wait in memory, are written in batches, and are lost only in numbers that are told."""
 
+import gc
 import logging
 import threading
 import uuid
+import weakref
 
 import pytest
 from django.db import DatabaseError, OperationalError
@@ -90,6 +92,27 @@ def test_a_trace_stands_on_lines_of_its_own(lines):
     head, *trace = lines.recent()[0].message.splitlines()
     assert head == 'jobs: failed error="ValueError: broken thing"'
     assert (trace[0], trace[-1]) == ("Traceback (most recent call last):", "ValueError: broken thing")
+
+
+def test_a_kept_trace_keeps_nothing_else(lines):
+    """What the failed code held (the body of a request, say) is not held by its line."""
+
+    class Body:
+        pass
+
+    def fail():
+        body = Body()
+        held.append(weakref.ref(body))
+        raise ValueError("broken thing")
+
+    held = []
+    try:
+        fail()
+    except ValueError as problem:
+        lines.take([record("jobs: failed", logging.ERROR, exc_info=(ValueError, problem, problem.__traceback__))])
+    gc.collect()
+    assert held[0]() is None
+    assert "broken thing" in lines.recent()[0].message
 
 
 def test_keys_are_masked_in_memory_and_in_the_table(lines):
