@@ -89,12 +89,12 @@ class PassThrough(Attempt):
     async def _relay(self, response: Response, first: bytes) -> None:
         """Commit and pass on; the verdict is that of the end. Usage is not looked for in so much."""
         exchange, draft, guard = self._exchange, self._draft, Guard(self._secrets.own)
-        self._draft.status_code = response.status
+        draft.status_code = response.status
         length = response.header(b"content-length")
         sized: tuple[Header, ...] = ((b"content-length", length),) if length is not None else ()
-        await exchange.start_body(response.status, (*headers(response), *sized))
         data = first
         try:
+            await exchange.start_body(response.status, (*headers(response), *sized))
             while data:
                 await exchange.write(guard.take(data))
                 data = await response.chunk()
