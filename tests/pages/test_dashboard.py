@@ -147,6 +147,46 @@ def test_a_setting_is_refused_changed_and_reset(hotel, page):
     expect(field).to_have_value("10m0s")
 
 
+def test_a_value_beyond_its_slider_is_shown_and_stays(hotel, page):
+    """settings 61"""
+    hotel.product.api("PUT", "/api/settings", json={"circuit_breaker_threshold": "80"})
+    try:
+        page.goto(f"{hotel.url}/settings/")
+        expect(page.get_by_label("Failure Threshold", exact=True)).to_have_value("80")
+        assert hotel.product.api("GET", "/api/settings").json()["circuit_breaker_threshold"] == "80"
+        save(page)
+        assert hotel.product.api("GET", "/api/settings").json()["circuit_breaker_threshold"] == "80"
+    finally:
+        hotel.product.api("DELETE", "/api/settings", json={"keys": ["circuit_breaker_threshold"]})
+
+
+def test_a_name_with_markup_is_text_everywhere(hotel, page):
+    """operations 59"""
+    name, model = '<img src=x onerror="window.broken=1">', "<b>glm-4.6"
+    with FakeProvider([model, "glm-4.6"]) as fake:
+        fake.script(answer("from C"))
+        made = hotel.add_provider(name, fake)
+        try:
+            assert hotel.chat(f"{name}/{model}").status_code == 200
+            assert eventually(lambda: hotel.product.api("GET", "/api/logs").json()["entries"][0]["provider_id"] == made)
+            pages = [f"{address}?q=glm-4.6" for address in LISTS[1:3]] + [LISTS[0], f"{LISTS[0]}{made}/change/"]
+            pages += [f"{LISTS[0]}{made}/delete/", REQUESTS, "/"]
+            for address in pages:
+                page.goto(hotel.url + address)
+                page.wait_for_load_state("load")
+                if address.startswith((LISTS[2], REQUESTS)):
+                    page.locator("#result_list a[href*='/change/']").first.click()
+                    page.wait_for_load_state("load")
+                assert page.locator("img[src='x'], #content b:text('glm-4.6')").count() == 0, address
+                assert page.evaluate("window.broken") is None, address
+                if address != "/":
+                    expect(
+                        page.get_by_text("<img src=x").or_(page.locator("input[value*='<img src=x']")).first
+                    ).to_be_visible()
+        finally:
+            hotel.product.api("DELETE", f"/api/providers/{made}")
+
+
 def test_rows_are_chosen_disabled_after_a_question_and_deleted(hotel, page):
     with FakeProvider(["idle-1"]) as fake:
         hotel.add_provider("Idle", fake)

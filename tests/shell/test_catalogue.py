@@ -66,7 +66,7 @@ FIXABLE = {
 
 @pytest.mark.parametrize("key", options.REGISTRY.options)
 def test_a_setting_is_as_the_specification_has_it(key):
-    """settings 66. Kind, default, range, section and label."""
+    """part of settings 66. Kind, default, range, section and label."""
     option = options.REGISTRY.options[key]
     kind, default, low, high, section, label = SPECIFIED[key]
     assert (option.kind, option.default, option.section) == (kind, default, section)

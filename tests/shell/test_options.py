@@ -20,7 +20,7 @@ def test_a_bool_is_written_one_way(text):
 
 @pytest.mark.parametrize("text", ["1", "0", "t", "f", "T", "F", "TRUE", "FALSE", "True", "False"])
 def test_a_bool_stored_in_an_older_form_is_read_but_not_written(text):
-    """settings 24"""
+    """part of settings 24"""
     assert option("bool", "true").parse(text, strict=False) is (text in ("1", "t", "T", "TRUE", "True"))
     with pytest.raises(BadValue, match=r"^key must be true or false$"):
         option("bool", "true").parse(text)
@@ -58,7 +58,7 @@ def test_decimal_numbers(text, value):
 
 @pytest.mark.parametrize("text", ["NaN", "nan", "inf", "-Infinity", "", "1_0", " 1", "1 ", "0x1p3", "٣", "1e999"])
 def test_what_is_no_decimal_number(text):
-    """settings 26"""
+    """part of settings 26"""
     with pytest.raises(BadValue, match=r"^key must be a number$"):
         option("float", "1", minimum=0, maximum=10000).parse(text)
 
@@ -89,7 +89,7 @@ def test_bounds_are_printed_without_trailing_zeros():
     ],
 )
 def test_durations(text, seconds):
-    """settings 16, settings 18"""
+    """settings 16, part of settings 18"""
     assert math.isclose(option("duration", "1s", minimum=0, maximum=1e9).parse(text), seconds)
 
 
@@ -121,7 +121,7 @@ def test_bounds_of_durations_are_printed_in_the_settings_own_form(seconds, shown
 
 
 def test_an_enum_is_one_of_its_words_in_their_letter_case():
-    """settings 65e"""
+    """part of settings 65e"""
     one = option("enum", "off", choices=("off", "continue"))
     assert one.parse("continue") == "continue"
     for text in ("on", "Off", "", " off"):
@@ -153,7 +153,7 @@ def registry(*options):
 
 
 def test_the_environment_wins_over_the_row_and_the_row_over_the_environments_default():
-    """settings 30, settings 65a"""
+    """part of settings 30, settings 65a"""
     made = registry(
         Option("fixed", "int", "0", "S", "L", "H", minimum=0, maximum=100, env="FIXED"),
         Option("starts", "int", "30", "S", "L", "H", minimum=0, maximum=100, env_default="STARTS"),
@@ -174,7 +174,7 @@ def test_the_environment_spells_booleans_freely(text, value):
 
 @pytest.mark.parametrize(("text", "value"), [("30", 30.0), ("2m", 120.0), ("0", 0.0), (" 5s ", 5.0)])
 def test_the_environment_may_spell_a_duration_in_seconds(text, value):
-    """settings 65b"""
+    """part of settings 65b"""
     one = Option("key", "duration", "60s", "S", "L", "H", minimum=0, maximum=1000, env="NAME")
     assert registry(one).values({}, {"NAME": text})[one] == value
 
@@ -187,7 +187,7 @@ def test_a_bad_variable_stops_the_start_with_its_name():
 
 
 def test_a_bad_row_reads_as_the_last_good_value_else_as_the_default(caplog):
-    """settings 25"""
+    """part of settings 25"""
     one = option("int", "7", minimum=0, maximum=100)
     made = registry(one)
     assert made.values({"key": "nonsense"}, {})[one] == 7

@@ -129,7 +129,7 @@ REFUSED = [
 @pytest.mark.parametrize(("body", "words"), REFUSED, ids=lambda value: str(value)[:60])
 def test_a_bad_value_is_refused_in_the_listed_words_and_nothing_is_written(admin, body, words):
     """settings 4, settings 5, settings 6, settings 7, settings 8, settings 9, settings 10, settings 12, settings 13,
-    settings 15, settings 17, settings 23, settings 24, settings 65, routing 79."""
+    settings 15, settings 17, part of settings 23, part of settings 24, settings 65, routing 79."""
     response = admin.put(URL, body)
     assert (response.status_code, text(response)) == (400, words)
     assert response["Content-Type"] == "text/plain; charset=utf-8"
@@ -156,7 +156,7 @@ def test_a_bad_value_is_refused_in_the_listed_words_and_nothing_is_written(admin
     ],
 )
 def test_a_good_value_is_stored_as_sent_and_read_as_meant(admin, key, value, option, read):
-    """settings 5, settings 12, settings 14, settings 16, settings 65d. The longest value has 500 characters."""
+    """settings 5, settings 12, settings 14, settings 16, part of settings 65d. The longest value has 500 characters."""
     assert admin.put(URL, {key: value}).status_code == 200
     assert admin.get(URL).json()[key] == value
     assert options.current()[option] == read
@@ -169,7 +169,7 @@ def test_a_duration_is_not_rewritten(admin):
 
 
 def test_the_first_bad_key_of_the_body_is_the_one_reported_and_nothing_is_written(admin):
-    """settings 11"""
+    """part of settings 11"""
     body = '{"request_timeout":"2m0s","ttft_timeout":"x","nope":"1","circuit_breaker_threshold":"0"}'
     response = admin.put(URL, body)
     assert text(response) == "ttft_timeout must be a duration such as 30s or 1m0s"
@@ -184,7 +184,7 @@ def test_fifty_keys_in_one_request_are_looked_at(admin):
 
 
 def test_a_stored_word_of_an_older_version_reads_as_true(admin):
-    """settings 24"""
+    """part of settings 24"""
     Setting.objects.create(key="circuit_breaker_enabled", value="f")
     snapshots.refresh(["settings"])
     assert options.current()[catalogue.CIRCUIT_BREAKER_ENABLED] is False
@@ -192,7 +192,7 @@ def test_a_stored_word_of_an_older_version_reads_as_true(admin):
 
 
 def test_a_stored_value_that_is_none_reads_as_the_default_with_one_warning(admin, caplog):
-    """settings 21, settings 25"""
+    """settings 21, part of settings 25"""
     Setting.objects.create(key="log_retention", value="soon")
     Setting.objects.create(key="expose_usage_chunk", value="maybe")
     for _ in range(5):
@@ -271,7 +271,7 @@ def test_resetting_what_has_no_row_is_fine_and_silent(admin, heard):
 
 
 def test_writing_what_is_stored_already_changes_nothing(admin, heard):
-    """settings 71"""
+    """part of settings 71"""
     admin.put(URL, {"request_timeout": "9s"})
     told = []
     leave = options.on_change(catalogue.REQUEST_TIMEOUT, told.append)

@@ -173,11 +173,12 @@ class TestMasterKeyAtStart:
         startup.settle_master_key(_env(tmp_path))
         assert (tmp_path / "master-key").exists()
 
-    def test_a_short_key_is_a_warning(self, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    @pytest.mark.parametrize("key", ["8letters", "tenletters"])
+    def test_a_short_key_is_a_warning(self, key: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
         """settings 34, providers 22."""
-        startup.settle_master_key(_env(tmp_path, MASTER_KEY="tenletters"))
+        startup.settle_master_key(_env(tmp_path, MASTER_KEY=key))
         assert [record.getMessage() for record in caplog.records] == ["start: MASTER_KEY is shorter than 32 characters"]
-        assert "tenletters" not in caplog.text
+        assert key not in caplog.text
 
 
 # -- step 5: token and account
