@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import resource
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from tests.endurance.load import Clients, Reply, call, either
 from tests.endurance.rows import rows, times
-from tests.endurance.small_memory import MEMORY
+from tests.endurance.watched import WatchedProduct
 from tests.upstream.server import FakeProvider, answer, stream
 from tests.wire.house import GROUP, MODEL, House
 from tests.wire.product import Product, eventually
@@ -22,11 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
 Full = Callable[[Product], AbstractContextManager[None]]
 TMPFS = "16m"
-
-
-class Small(Product):
-    def _command(self, server: str, args: tuple[str, ...]) -> list[str]:
-        return [sys.executable, "-m", "tests.endurance.small_memory", "serve", "--port", "0"]
+#: Rows; the product's own 20,000 would take minutes to fill.
+MEMORY = 300
 
 
 @contextmanager
@@ -87,7 +83,7 @@ def test_a_full_disk_costs_rows_and_nothing_else(kind: str, tmp_path: Path):
         full: Full = full_tmpfs if kind == "file system" and is_small else no_longer_files
         a, b = (stack.enter_context(FakeProvider(models=[MODEL])) for _ in range(2))
         clients = stack.enter_context(Clients())
-        product = stack.enter_context(Small(path))
+        product = stack.enter_context(WatchedProduct(path, {"MH_TEST_MEMORY": str(MEMORY)}))
         home = House(product, a, b)
         stack.callback(home.close)
         a.script(either(stream(["the", "re"]), answer("there")))
