@@ -250,7 +250,7 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------ the exchange
 
     async def upload(self, body: bytes) -> None:
-        """Write a large body at the pace of the upstream; stops when an answer comes first."""
+        """Write a large body at the pace of the upstream; stops when a refusal comes first (RFC 9112, 9.5)."""
         view = memoryview(body)
         self.unsent = True
         for start in range(0, len(body), SLICE):
@@ -259,6 +259,8 @@ class Connection(asyncio.Protocol):
                 if self.error is not None:
                     raise self.error
                 if self.head_done:
+                    if self.status < 400 and not self.ended:
+                        self.transport.write(view[start + SLICE :])  # it answers while it reads on
                     return
                 await self.waiting()
         self.unsent = False

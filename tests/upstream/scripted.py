@@ -30,19 +30,20 @@ class End:
 
 @dataclass(frozen=True)
 class Script:
-    """*steps* are written with a pause between them; *early*: before the body of the request was read.
+    """*steps* are written with a pause between them, the first *early* of them before the body is read.
 
-    *seconds* is how long a client waits for the head, and for the end, of this answer.
+    *deaf*: the body is never read. *seconds* is how long a client waits for the head, and for the end, of the answer.
     """
 
     steps: tuple[bytes, ...]
     end: str = End.OPEN
-    early: bool = False
+    early: int = 0
+    deaf: bool = False
     seconds: float = 8.0
 
 
-def said(*steps: bytes, end: str = End.OPEN, early: bool = False, seconds: float = 8.0) -> Script:
-    return Script(steps, end, early, seconds)
+def said(*steps: bytes, end: str = End.OPEN, early: int = 0, deaf: bool = False, seconds: float = 8.0) -> Script:
+    return Script(steps, end, early, deaf, seconds)
 
 
 @dataclass(frozen=True)
@@ -101,18 +102,15 @@ class ScriptedServer:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             case = head.split("\r\nHost: ")[1].split(".test")[0]
             script = self.scripts[case]
-            if not script.early and not head.startswith("GET /v1/after"):
-                await reader.readexactly(_length(head))
-            if head.startswith("GET /v1/after"):
-                writer.write(self.after(number))
-            else:
-                self.carried[case] = number
-                await self._play(script, writer)
-                if script.end != End.OPEN:
-                    return
             while True:
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(self.after(number))
+                if head.startswith("GET /v1/after"):
+                    writer.write(self.after(number))
+                else:
+                    self.carried[case] = number
+                    await self._play(script, _length(head), reader, writer)
+                    if script.end != End.OPEN:
+                        return
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
         except (
             asyncio.CancelledError,
             asyncio.IncompleteReadError,
@@ -131,9 +129,13 @@ class ScriptedServer:
         text = b"connection %d" % number
         return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(text), text)
 
-    async def _play(self, script: Script, writer: asyncio.StreamWriter) -> None:
-        for at, step in enumerate(script.steps):
-            if at:
+    async def _play(
+        self, script: Script, length: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        for at, step in enumerate((*script.steps, b"")):
+            if at == script.early and not script.deaf:
+                await reader.readexactly(length)
+            if 0 < at < len(script.steps):
                 await asyncio.sleep(PAUSE)
             writer.write(step)
             await writer.drain()
@@ -203,9 +205,13 @@ def ask_all(
     method: str = "POST",
     body: bytes = b"{}",
     whole: bool = False,
+    warm: bool = False,
     loop: str = "asyncio",
 ) -> dict[str, Seen]:
-    """What one client makes of every script. Afterwards no task, no connection and no socket of it is left."""
+    """What one client makes of every script; *warm*: on a connection that was used before.
+
+    Afterwards no task and no connection of the client is left.
+    """
     names = {f"c{n}": case for n, case in enumerate(scripts)}
     forgotten: list[dict[str, Any]] = []
 
@@ -217,6 +223,8 @@ def ask_all(
 
             async def one(name: str) -> Seen:
                 async with gate:
+                    if warm:
+                        await _next(client, server, name)
                     request = Request(method, server.url(name), [], body if method == "POST" else b"")
                     try:
                         return await ask(client, server, name, request, whole=whole)
