@@ -504,7 +504,7 @@ def test_sync_answers_with_what_it_did(api, world):
 
 
 def test_a_change_publishes_one_event_and_an_empty_one_none(api, world, config_events):
-    """routing 98"""
+    """part of routing 98"""
     made = w.group("mine", world.m1, world.m2)
     stamp = w.stored("mine").updated_at
     same = {"display_model": "MINE", "group_enabled": True, "priority_order": w.ids(world.m1, world.m2)}

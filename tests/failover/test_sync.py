@@ -229,7 +229,7 @@ def test_a_failing_read_fails_the_sync(world, monkeypatch):
 
 
 def test_a_scan_reports_what_happened_to_groups(world):
-    """routing 41"""
+    """part of routing 41. What a scan calls; scans that disable are still to come."""
     sync.full()
     w.group("mine", world.m1, world.m2)
     Model.objects.filter(pk=world.m2.pk).update(enabled=False)
@@ -292,7 +292,7 @@ def test_a_failing_count_switches_nothing_off(world, monkeypatch):
 
 
 def test_a_sync_that_changes_several_groups_publishes_one_event(world, config_events):
-    """routing 98. The part about a sync."""
+    """part of routing 98. The part about a sync."""
     w.model(world.p1, "kimi")
     w.model(world.p2, "kimi")
     w.group("mine", world.m1)
