@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from modelhotel.core.metrics import UNRESOLVED
 from providers.cache import ModelRow, ProviderRow
-
-#: Metrics label of a name that did not resolve.
-UNRESOLVED = "unresolved"
 
 
 class Gate(Protocol):

@@ -14,10 +14,11 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 
 from failover.naming import GROUP_PREFIX
-from failover.resolution import UNRESOLVED, Board, Candidate, Gate, Keyring, Resolution, ResolveError, Skip
+from failover.resolution import Board, Candidate, Gate, Keyring, Resolution, ResolveError, Skip
 from failover.table import SNAPSHOT, Entry, Group, Live, RoutingTable
 from modelhotel.core import catalogue
 from modelhotel.core.crypto import DecryptError
+from modelhotel.core.metrics import UNRESOLVED
 from modelhotel.core.options import Options
 from providers.cache import ProviderRow
 

@@ -22,6 +22,7 @@ from modelhotel.ops.eventstream import EventStream  # noqa: E402
 from modelhotel.ops.front import BodyLimit, EventStreams, Front, Lifespan  # noqa: E402
 from modelhotel.ops.health import Health  # noqa: E402
 from modelhotel.ops.lifecycle import Lifecycle  # noqa: E402
+from modelhotel.ops.metrics import Metrics  # noqa: E402
 from providers.upstream import select  # noqa: E402
 from proxy import app as data_plane  # noqa: E402
 
@@ -47,6 +48,7 @@ application = Front(
     health=health,
     lifespan=Lifespan(lifecycle.start, lifecycle.stop, select.aclose_all),
     headers=_headers_to,
+    metrics=Metrics(settings.MH, _headers_to),
 )
 
 if "daphne.server" in sys.modules:

@@ -54,13 +54,17 @@ INSTALLED_APPS = [
     "channels",
     "ninja",  # the script and the style of the OpenAPI page
 ]
+# The two of django-prometheus measure the control plane; the data plane never comes here.
 MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "modelhotel.accounts.middleware.Edge",
     "django.middleware.security.SecurityMiddleware",
     "modelhotel.accounts.middleware.Sessions",
     "django.middleware.common.CommonMiddleware",
     "modelhotel.accounts.csrf.CsrfMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    # Outside of Use, where it costs no change of threads.
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
     "modelhotel.accounts.middleware.Use",
     "django.contrib.messages.middleware.MessageMiddleware",
     *([] if MH.allow_embed else ["django.middleware.clickjacking.XFrameOptionsMiddleware"]),
@@ -133,6 +137,8 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = MH.cookie_secure != "never"
 SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W003"]
 
 PASSWORD_HASHERS = ["modelhotel.accounts.hashers.Argon2"]
+
+PROMETHEUS_LATENCY_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 
 # Sign-in (operations.md 10.2).
 SESSION_ENGINE = "modelhotel.accounts.sessions"

@@ -28,8 +28,8 @@ def read_only() -> dict[str, str]:
         "app_version": version.VERSION,
         "app_commit": version.commit(),
         "log_export_json": _word(env.log_format == "json"),
-        # Neither exporter exists in this version, whatever the environment says.
-        "log_export_metrics": _word(False),
+        "log_export_metrics": _word(bool(env.metrics_token)),
+        # No exporter exists in this version, whatever the environment says.
         "log_export_otel": _word(False),
         "discovery_claim_window_days": str(CLAIM_WINDOW_DAYS),
     }

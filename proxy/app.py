@@ -292,6 +292,7 @@ async def _resolve(exchange: Exchange) -> bool:
         )
     except ResolveError as none:
         _stamp(draft, none.ms)
+        draft.label = none.label
         draft.attempts = Trail(none.skips).rows()
         _fail(draft, none.status, none.kind, none.log_text)
         refusal = answers.error(none.status, none.message, none.code, none.param, retry_after=none.retry_after)
@@ -305,6 +306,7 @@ async def _resolve(exchange: Exchange) -> bool:
     _stamp(draft, resolution.ms)
     resolution.cache_hits["settings"] = True
     draft.cache_hits = resolution.cache_hits
+    draft.label = resolution.label
     exchange.resolution = resolution
     return True
 

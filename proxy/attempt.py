@@ -11,7 +11,7 @@ import time
 from failover import verdict
 from failover.resolve import Candidate
 from failover.verdict import Judgement, Verdict
-from modelhotel.core import catalogue, durations, logformat
+from modelhotel.core import catalogue, durations, logformat, metrics
 from providers.upstream.interface import FaultKind, Response, UpstreamError
 from proxy import metering, outgoing, reasons, secrecy, terminal
 from proxy.answers import JSON, Header
@@ -292,6 +292,7 @@ class Attempt:
             "attempt": self._element.index + 1,
         }
         log.warning("proxy: upstream answered with no choices", extra={"attrs": counted})
+        metrics.count(metrics.EMPTY_RESPONSES, self._provider.name, self._model.model_id)
         reason = reasons.NO_CHOICES if answer.verdict == "no_choices" else reasons.NO_CONTENT
         return self._no_answer(reason, verdict.empty(status))
 
@@ -394,6 +395,7 @@ class Attempt:
             case Outcome.ERROR:
                 return self._first_event_error(found.payload)
             case Outcome.NOTHING:
+                metrics.count(metrics.EMPTY_RESPONSES, self._provider.name, self._model.model_id)
                 return self._probe_failed("provider_error", reason=reasons.EMPTY_STREAM)
             case Outcome.STOPPED:
                 return self._probe_failed("provider_error", reason=reasons.STOPPED)

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from modelhotel.core.ids import hex16, request_id
+from modelhotel.core.metrics import UNRESOLVED
 
 
 class Draft(Struct, eq=False):
@@ -19,6 +20,8 @@ class Draft(Struct, eq=False):
     state: str = "pending"
     streaming: bool = False
     model_id: str = ""
+    #: The name asked for as metrics call it (routing A13); empty = no client's request, and not counted there.
+    label: str = UNRESOLVED
     resolved_model_id: str | None = None
     provider_id: str | None = None
     provider_name: str = ""

@@ -29,7 +29,7 @@ def orphan_logs(provider_id: str) -> None:
 
 def record_test(run: TestRun) -> None:
     """One finished row for a model test; goes through the recorder like any other."""
-    draft = Draft(run.endpoint_type, created_at=run.started, model_id=run.model_id)
+    draft = Draft(run.endpoint_type, created_at=run.started, model_id=run.model_id, label="")
     draft.resolved_model_id, draft.provider_id, draft.provider_name = run.model_id, run.provider_id, run.provider
     draft.virtual_key_name = run.virtual_key_name
     draft.state, draft.status_code = run.state, run.status_code

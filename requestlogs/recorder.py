@@ -20,8 +20,8 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
-from modelhotel.core import events
-from requestlogs import columns
+from modelhotel.core import events, metrics
+from requestlogs import columns, counting
 from requestlogs.draft import Draft
 from requestlogs.spill import Spill
 
@@ -88,6 +88,7 @@ class Recorder:
     def __init__(self) -> None:
         self._running: dict[str, Draft] = {}
         self._finished: deque[Draft] = deque()
+        self._uncounted: deque[Draft] = deque()
         self._rows: deque[Row] = deque()  # of the writer thread: adapted nothing yet, waiting for the database
         self._wake = threading.Event()
         self._flushed = threading.Condition()
@@ -126,6 +127,7 @@ class Recorder:
         self._running.pop(draft.id, None)
         complete(draft)
         self._finished.append(draft)
+        self._uncounted.append(draft)
         if len(self._finished) >= BATCH:
             self._wake.set()
         events.publish_lazily(
@@ -172,6 +174,12 @@ class Recorder:
                 if not self._flushed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                     return False
         return True
+
+    def count(self) -> None:
+        """Add what has finished to the metrics; from any thread, and without the database."""
+        with contextlib.suppress(IndexError):  # empty, or emptied by another thread
+            while True:
+                counting.add(self._uncounted.popleft())
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -299,6 +307,7 @@ class Recorder:
         except DatabaseError:
             log.exception("requestlog: row refused by the database", extra={"attrs": {"id": row[0]}})
             self.lost += 1
+            metrics.ROWS_LOST.inc()
 
     def _failed(self, problem: Exception) -> None:
         self._failures += 1
@@ -331,6 +340,7 @@ class Recorder:
 
     def _taken(self) -> list[Row]:
         """Everything that waits in the queue, as rows."""
+        self.count()
         now, rows = time.time(), []
         with contextlib.suppress(IndexError):  # empty, or emptied by the other thread
             while True:
@@ -340,6 +350,7 @@ class Recorder:
     def _lose(self, count: int) -> None:
         if count:
             self.lost += count
+            metrics.ROWS_LOST.inc(count)
             log.error("requestlog: rows lost", extra={"attrs": {"count": count, "total": self.lost}})
 
 

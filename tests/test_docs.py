@@ -1,5 +1,25 @@
+import re
+
+from prometheus_client import REGISTRY
+
+from modelhotel.core import metrics
 from tests import docs
 
 
 def test_the_settings_table_is_what_the_catalogue_says():
     assert docs.PAGE.read_text() == docs.page(), "run: python -m tests.docs"
+
+
+def test_the_metrics_table_is_what_the_catalogue_says_and_queries_name_what_exists():
+    text = docs.METRICS.read_text()
+    assert text == docs.metrics_page(), "run: python -m tests.docs"
+    known = {docs._metric(metric)[0] for metric in (*metrics.COUNTED, *metrics.GAUGES)}
+    named = {re.sub("_bucket$", "", name) for name in re.findall(r"modelhotel_[a-z_]+", text)}
+    assert named == known
+
+
+def test_every_metric_of_ours_is_in_the_catalogue():
+    counted = {metric._name for metric in metrics.COUNTED}
+    gauges = {gauge.name for gauge in metrics.GAUGES}
+    ours = {family.name for family in REGISTRY.collect() if family.name.startswith("modelhotel_")}
+    assert ours - gauges == counted

@@ -160,6 +160,10 @@ class Board:
         with self._lock:
             return view.worst(self._troubled.get(provider_id, ()), now, rules)
 
+    def states(self) -> dict[str, State]:
+        """:meth:`state_of` for every provider that has circuits; nothing while the breaker is switched off."""
+        return {pid: self.state_of(pid) for pid in tuple(self._circuits)} if self.settings().enabled else {}
+
     def status(self, members: Mapping[str, str], detail: bool) -> dict[str, object]:
         """The body of the status API. *members*: id and name of every provider that is in some group."""
         rules, now = self.settings(), self.clock.monotonic()

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from failover.breaker.state import OPENS_WINDOW, Event, Move, State, Wait
 from failover.verdict import Judgement, Verdict
-from modelhotel.core import durations, events
+from modelhotel.core import durations, events, metrics
 from modelhotel.core.clock import rfc3339
 
 log = logging.getLogger("circuit-breaker")
@@ -163,6 +163,8 @@ def tell(report: Report, provider: str) -> None:
     """Log and publish one transition. Never raises: what is told must not change what was decided."""
     _guarded(_log_move, report, provider)
     _guarded(_publish_move, report, provider)
+    if report.move.after is State.OPEN:
+        metrics.count(metrics.CIRCUIT_OPENS, provider, report.model, report.cause)
     if report.unstable:
         _guarded(_log_unstable, report, provider)
         _guarded(_publish_unstable, report, provider)

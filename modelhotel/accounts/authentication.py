@@ -3,6 +3,7 @@
 import logging
 
 from django.contrib.auth import get_user
+from django.db import close_old_connections
 from django.http import HttpRequest
 
 from modelhotel.accounts import csrf, throttles
@@ -10,10 +11,12 @@ from modelhotel.accounts.identity import (
     FORBIDDEN,
     NO_CREDENTIALS,
     WRONG_TOKEN,
+    Credentials,
     Identity,
     bearer_of,
     log_path,
     of_bearer,
+    of_session,
     of_user,
 )
 from modelhotel.core.faults import Refusal
@@ -54,6 +57,17 @@ def by_cookie(request: HttpRequest) -> Identity | None:
         return None
     user = get_user(request)
     return of_user(user, request.session) if isinstance(user, User) else None
+
+
+def by_credentials(credentials: Credentials, address: str, path: str) -> Identity:
+    """Who *credentials* are, outside of Django's handler; blocking, in a thread of its own. Raises Refusal."""
+    close_old_connections()
+    try:
+        if credentials.session and (identity := of_session(credentials.session)):
+            return identity
+        return by_bearer(credentials.bearer, address, path)
+    finally:
+        close_old_connections()
 
 
 def authenticate(request: HttpRequest) -> Identity:

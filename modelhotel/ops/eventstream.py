@@ -19,8 +19,8 @@ from channels.exceptions import StopConsumer
 from django.db import DatabaseError, close_old_connections
 
 from modelhotel.accounts import sessions
-from modelhotel.accounts.authentication import by_bearer
-from modelhotel.accounts.identity import Credentials, Identity, of_session, presented, who
+from modelhotel.accounts.authentication import by_credentials
+from modelhotel.accounts.identity import Credentials, Identity, presented, who
 from modelhotel.core import environment, events, headers
 from modelhotel.core.client_ip import client_address
 from modelhotel.core.events import Event
@@ -200,17 +200,6 @@ def close_all() -> None:
 sessions.ended.append(_end)
 
 
-def _authenticate(credentials: Credentials, address: str, path: str) -> Identity:
-    """Raises Refusal. Runs off the loop."""
-    close_old_connections()
-    try:
-        if credentials.session and (identity := of_session(credentials.session)):
-            return identity
-        return by_bearer(credentials.bearer, address, path)
-    finally:
-        close_old_connections()
-
-
 def _recheck(credentials: Credentials) -> Identity | None:
     close_old_connections()
     try:
@@ -250,7 +239,7 @@ class EventStream(AsyncConsumer):  # type: ignore[misc]
         credentials = presented(given)
         try:
             address = client_address(peer, given, env.trusted_proxies)
-            check = sync_to_async(_authenticate, thread_sensitive=False)
+            check = sync_to_async(by_credentials, thread_sensitive=False)
             identity = await check(credentials, address, self.scope["path"])
         except Refusal as problem:
             return await self._refuse(problem, given)

@@ -1,8 +1,8 @@
 """The first thing a request meets: which plane it belongs to, and whether the process still takes it.
 
-``/v1`` goes to the data plane untouched; ``/health`` and ``/healthz`` are answered here; ``/api/events`` is a stream
-that a stop ends first; the rest is Django behind the limit on body sizes. Everything in flight is counted, so that a
-stop can wait for it.
+``/v1`` goes to the data plane untouched; ``/health`` and ``/healthz`` are answered here; ``/metrics`` is, like them,
+answered to the end; ``/api/events`` is a stream that a stop ends first; the rest is Django behind the limit on body
+sizes. Everything in flight is counted, so that a stop can wait for it.
 """
 
 import asyncio
@@ -151,7 +151,7 @@ class BodyLimit:
 
 
 class Front:
-    """*data* serves everything under /v1, *events* /api/events, *control* the rest."""
+    """*data* serves everything under /v1, *events* /api/events, *metrics* /metrics, *control* the rest."""
 
     def __init__(
         self,
@@ -161,8 +161,10 @@ class Front:
         health: Health,
         lifespan: "Lifespan",
         headers: Headers = _none,
+        metrics: App | None = None,
     ) -> None:
         self._data = data
+        self._metrics = metrics or control
         self.events = events
         self._control = control
         self.health = health
@@ -201,6 +203,8 @@ class Front:
             if self.refusing:
                 return await self._refuse(scope, send)
             return await self.events(scope, receive, send)
+        if path in ("/metrics", "/metrics/"):
+            return await self._metrics(scope, receive, send)
         await self._counted(self._control, scope, receive, send)
 
     async def _answer_health(self, scope: Scope, send: Send) -> None:

@@ -13,6 +13,7 @@ from modelhotel.accounts.sessions import SessionStore
 from modelhotel.core import changes, logqueue, snapshots
 from modelhotel.core.environment import Environment
 from modelhotel.core.leader import Job
+from modelhotel.ops import scrape, workers
 from modelhotel.ops.jobs import Jobs
 from modelhotel.ops.lifecycle import Service
 from modelhotel.ops.nodes import Membership
@@ -47,6 +48,7 @@ def services(membership: Membership | None) -> Sequence[Service]:
         *_relay(env),
         Service("recorder", lambda: RECORDER.run(env.node_name, env.data_dir), lambda: RECORDER.stop(RECORDS)),
         Service("metering", METER.start, METER.stop),
+        *_told_to_the_others(),
         Service("audit", lambda: None, lambda: audit.stop(AUDIT)),
         Service("keys", KEYRING.warm, lambda: None),
         Service("watcher", watcher.start, watcher.stop),
@@ -66,6 +68,14 @@ def _relay(env: Environment) -> Sequence[Service]:
     relay = Relay(env.redis_url, f"modelhotel:{config_store.load_note(INSTANCE)}", snapshots.refresh_behind)
     changes.configure(config_store.bump_versions, relay.announce)
     return (Service("relay", relay.start, relay.stop),)
+
+
+def _told_to_the_others() -> Sequence[Service]:
+    """A thread of its own: what the database holds up must not hold up the metrics."""
+    if workers.directory() is None:
+        return ()
+    teller = Watcher([scrape.publish])
+    return (Service("metrics", teller.start, teller.stop),)
 
 
 def _orphan_watch() -> Callable[[], None]:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from modelhotel.ops.serving import BUDGET, SECOND_SIGNAL
@@ -19,7 +19,10 @@ log = logging.getLogger("supervisor")
 
 
 class Supervisor:
-    """*command* starts one worker, which inherits *sock* (its number is appended to the command) and *environ*."""
+    """*command* starts one worker, which inherits *sock* (its number is appended to the command) and *environ*.
+
+    *died* is told the process id of each that has ended before its time.
+    """
 
     def __init__(
         self,
@@ -27,11 +30,13 @@ class Supervisor:
         sock: socket.socket,
         workers: int,
         environ: dict[str, str],
+        died: Callable[[int], object] = lambda pid: None,
     ) -> None:
         self._command = [*command, str(sock.fileno())]
         self._sock = sock
         self._workers = workers
         self._environ = environ
+        self._died = died
         self._children: list[subprocess.Popen[bytes]] = []
         self._born: dict[int, float] = {}
         self._due: list[float] = []
@@ -64,10 +69,17 @@ class Supervisor:
         for child in [child for child in self._children if child.poll() is not None]:
             log.error("supervisor: worker died", extra={"attrs": {"pid": child.pid, "code": child.returncode}})
             self._children.remove(child)
+            self._bury(child.pid)
             self._due.append(now if now - self._born.pop(child.pid) >= _YOUNG else now + _PAUSE)
         for due in [due for due in self._due if due <= now]:
             self._due.remove(due)
             self._spawn()
+
+    def _bury(self, pid: int) -> None:
+        try:
+            self._died(pid)
+        except Exception:
+            log.exception("supervisor: what a dead worker left could not be put in order")
 
     def _stop(self) -> int:
         self._sock.close()

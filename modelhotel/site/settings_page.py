@@ -219,7 +219,7 @@ def _draw(request: HttpRequest, texts: Mapping[str, str] = {}, errors: Mapping[s
         "may_change": request.user.has_perm(CHANGE),
         "exports": [
             ("JSON logs", about["log_export_json"] == "true", "LOG_FORMAT=json"),
-            ("Prometheus metrics", False, ""),
+            ("Prometheus metrics", about["log_export_metrics"] == "true", "METRICS_TOKEN=<a long random text>"),
             ("OpenTelemetry logs", False, ""),
         ],
         "version": about["app_version"],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from failover import verdict
 from failover.verdict import Judgement
-from modelhotel.core import durations
+from modelhotel.core import durations, metrics
 from providers.upstream.interface import FaultKind, Response, UpstreamError
 from proxy import answers, shutdown
 from proxy.exchange import Exchange
@@ -162,7 +162,10 @@ class Relay:
     def _truncated(self) -> End:
         attrs = {**self._attrs, "chunks": self._stream.chunks}
         log.warning("proxy: stream truncated before completion", extra={"attrs": attrs})
-        return self._fault(TRUNCATED if self._stream.chunks else NOTHING_CAME)
+        if self._stream.chunks:
+            return self._fault(TRUNCATED)
+        metrics.count(metrics.EMPTY_RESPONSES, str(self._attrs["provider"]), str(self._attrs["model"]))
+        return self._fault(NOTHING_CAME)
 
     def _fault(self, text: str, kind: str = "provider_error") -> End:
         return End(verdict.broken(self._response.status), kind, text, text)

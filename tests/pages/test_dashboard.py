@@ -132,7 +132,7 @@ def test_a_request_shows_its_attempts_in_order(hotel, page):
 
 def test_a_setting_is_refused_changed_and_reset(hotel, page):
     page.goto(f"{hotel.url}/settings/")
-    expect(page.get_by_text("Prometheus metrics: Not in this version")).to_be_visible()
+    expect(page.get_by_text("Prometheus metrics: Inactive, set METRICS_TOKEN=")).to_be_visible()
     field = page.get_by_label("Key Cache TTL", exact=True)
     field.fill("soon")
     save(page)

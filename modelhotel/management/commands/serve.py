@@ -6,13 +6,16 @@ import socket
 import sys
 from argparse import ArgumentParser
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from modelhotel.core.environment import Environment
+from modelhotel.core.metrics import DIRECTORY
 from modelhotel.ops import lifecycle, services, serving, startup, supervisor
+from modelhotel.ops import workers as metrics_of
 from modelhotel.ops.faults import StartRefused
 from modelhotel.ops.watch import Watcher
 from requestlogs.applog import APP_LOG
@@ -71,11 +74,14 @@ class Command(BaseCommand):
         membership = startup.prepare(env, startup.Console(startup.stdout), workers=workers)
         self._welcome(sock)
         sock.listen(2048)
-        environ = {**os.environ, lifecycle.WORKERS: str(workers)}
+        together = metrics_of.prepare(env.data_dir, env.node_name)
+        environ = {**os.environ, lifecycle.WORKERS: str(workers), DIRECTORY: str(together)}
         watcher = Watcher([membership.renew], every=1.0)
         watcher.start()
         APP_LOG.run(env.node_name)
-        code = supervisor.Supervisor(supervisor.command(), sock, workers, environ).run()
+        died = partial(metrics_of.bury, together)
+        code = supervisor.Supervisor(supervisor.command(), sock, workers, environ, died).run()
+        metrics_of.clear(together)
         watcher.stop()
         services.stop_app_log()
         membership.leave()

@@ -1,0 +1,52 @@
+"""The values of this process that are read at a scrape and never counted: circuits, what runs, what waits."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from failover import breaker
+from failover.breaker.state import State
+from modelhotel.core import metrics
+from modelhotel.core.metrics import UNKNOWN, Gauge
+from providers import cache
+from providers.cache import ProviderRow
+from proxy import shutdown
+from requestlogs.recorder import RECORDER
+
+#: Label values -> value, per metric name.
+Series = dict[tuple[str, ...], float]
+Values = dict[str, Series]
+_STATES = {State.CLOSED: 0.0, State.HALF_OPEN: 1.0, State.OPEN: 2.0}
+
+
+def read() -> Values:
+    """From any thread; a provider that is gone has no series."""
+    providers = cache.SNAPSHOT.current.providers
+    return {gauge.name: dict(series) for gauge, series in _all(providers)}
+
+
+def _all(providers: Mapping[str, ProviderRow]) -> Iterator[tuple[Gauge, Series]]:
+    def named(provider_id: str) -> tuple[str, str]:
+        return provider_id, providers[provider_id].name or UNKNOWN
+
+    running = RECORDER.running()
+    busy = Counter(draft.provider_id for draft in running)
+    states = breaker.board().states()
+    yield metrics.CIRCUIT_STATE, {named(pid): _STATES[state] for pid, state in states.items() if pid in providers}
+    yield metrics.PROVIDER_INFLIGHT, {named(pid): float(busy[pid]) for pid in providers}
+    yield metrics.REQUESTS_INFLIGHT, {(): float(len(running))}
+    yield metrics.STREAMS_INFLIGHT, {(): float(shutdown.running())}
+    yield metrics.ROWS_WAITING, {(): float(RECORDER.queued + RECORDER.spilled)}
+
+
+def merge(gauge: Gauge, each: list[Series]) -> Series:
+    """The values of several workers as those of the node."""
+    merged: Series = {}
+    for series in each:
+        for labels, value in series.items():
+            if labels not in merged:
+                merged[labels] = value
+            elif gauge.merge == "sum":
+                merged[labels] += value
+            else:
+                merged[labels] = max(merged[labels], value)
+    return merged
