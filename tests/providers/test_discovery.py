@@ -468,6 +468,21 @@ def test_the_only_provider_is_never_stale(api: Api):
     assert api.get(f"/providers/{fresh['id']}").json()["health"] == "unhealthy"
 
 
+def test_a_provider_that_was_never_listed_has_nothing_that_could_be_stale(api: Api):
+    """part of circuit-breaker 74a"""
+    with FakeProvider(models=["m"]) as a, FakeProvider(models=["m"]) as b:
+        a.route("GET", "/v1/models", status(500))
+        made = api.provider(a, name="A")
+        api.provider(b, name="B")
+        api.post("/providers/discover-all")
+        scan_of(api, made, 500)
+        shown = api.get(f"/providers/{made['id']}").json()
+        assert (shown["health"], shown["inventory_stale"]) == ("unhealthy", False)
+        a.route("GET", "/v1/models", listing("m"))
+        scan_of(api, made)
+    assert api.get(f"/providers/{made['id']}").json()["health"] == "healthy"
+
+
 def test_a_failed_scan_does_not_move_the_last_discovery(api: Api):
     """part of providers 62. For manual scans."""
     with FakeProvider(models=["m"]) as upstream:
@@ -484,6 +499,7 @@ def test_a_failed_scan_does_not_move_the_last_discovery(api: Api):
 
 
 def test_openrouter_lists_without_a_key_so_the_key_is_asked_for(api: Api):
+    """part of circuit-breaker 76"""
     model = {"id": "v/m", "architecture": {"modality": "text->text"}}
     with FakeProvider() as upstream:
         upstream.route("GET", "/v1/models", reply(200, {"data": [model]}))
@@ -493,6 +509,12 @@ def test_openrouter_lists_without_a_key_so_the_key_is_asked_for(api: Api):
         shown = api.get(f"/providers/{made['id']}").json()
         assert (shown["last_model_fetch_error"], shown["health"]) == ("", "degraded")
         assert shown["last_availability_error"].startswith("HTTP 401")
+        with FakeProvider(models=["m"]) as down:
+            other = api.provider(down, name="other")
+            scan_of(api, other)
+            down.route("GET", "/v1/models", status(500))
+            scan_of(api, other, 500)
+        assert not Provider.objects.get(name="other").inventory_stale, "whose key is refused is no healthy alternative"
         upstream.route("GET", "/v1/key", reply(200, {"data": {}}))
         scan_of(api, made)
     assert api.get(f"/providers/{made['id']}").json()["health"] == "healthy"

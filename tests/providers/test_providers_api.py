@@ -376,6 +376,7 @@ def test_the_slow_call_threshold_of_a_provider(api: Api):
 
 
 def test_a_day_to_switch_off_on(api: Api):
+    """part of providers 15. All but the day itself."""
     made = api.provider()
     path, today = f"/providers/{made['id']}", timezone.now().astimezone().date()
     assert api.put(path, {"scheduled_disable_on": today.isoformat()}).json()["scheduled_disable_on"] == str(today)

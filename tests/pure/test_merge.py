@@ -150,6 +150,7 @@ def test_the_first_rule_that_holds_is_the_health(
 
 
 def test_last_checked_is_the_later_instant():
+    """part of circuit-breaker 76a"""
     later = datetime(2026, 1, 2, tzinfo=UTC)
     assert health.last_checked(Facts()) is None
     assert health.last_checked(Facts(last_model_fetch_at=NOW, last_availability_at=later)) == later
