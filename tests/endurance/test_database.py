@@ -25,6 +25,8 @@ PACE = 0.1
 WORDS = [f"{n} " for n in range(int((OUTAGE + 4) / PACE))]
 #: The longest pause that a client may see, pace included: what a crowded machine adds, far less than the outage.
 GAP = 3.0
+#: What a provider of the tests reports for each answer.
+TOKENS = 8
 Freeze = Callable[[], AbstractContextManager[None]]
 
 
@@ -100,5 +102,7 @@ def test_traffic_goes_on_and_every_row_arrives_once(outage, shown: str, tmp_path
         found = eventually(lambda: len(kept := rows(product)) >= STREAMS + len(meanwhile) and kept, 10)
         assert times(found) == {reply.id: 1 for reply in [*replies, *meanwhile]}
         assert {(row["state"], row["status_code"]) for row in found} == {("completed", 200)}
+        counted = (STREAMS + len(meanwhile)) * TOKENS
+        assert eventually(lambda: product.api("GET", "/api/virtual-keys").json()[0]["tokens_used"] == counted, 10)
         state = product.api("GET", "/api/logs/recorder").json()
         assert (state["lost"], state["spilled"]) == (0, 0)

@@ -1,11 +1,14 @@
 """A stop while streams run: they finish, or end properly when the time is over, and every row is written."""
 
 import contextlib
+import json
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -111,3 +114,25 @@ def test_a_second_signal_ends_at_once_and_the_next_start_marks_the_rows(kind: st
         replies = streams.done()
         assert "" not in {reply.error for reply in replies}
         assert states(home, again, tmp_path, replies) == [("failed", None, "internal", INTERRUPTED)] * STREAMS
+
+
+def test_a_client_that_reads_nothing_does_not_hold_the_stop_up(tmp_path: Path):
+    with house(tmp_path) as home, contextlib.ExitStack() as stack:
+        home.a.script(stream(["x" * 60_000] * 2000, delay=0.001))
+        body = json.dumps({"model": GROUP, "stream": True, "messages": []})
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {home.key}\r\n"
+        for _ in range(3):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", urlsplit(home.product.url).port))
+            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        home.a.wait_calls(3)
+        time.sleep(1.5)  # until every buffer between the provider and the clients is full
+        assert not any(call.done for call in home.a.calls)
+        began = time.monotonic()
+        assert home.product.stop(seconds=serving.BUDGET) == 0
+        assert time.monotonic() - began < serving.DRAIN + 6
+        with Product(tmp_path, token=home.product.token) as product:
+            found = rows(product)
+    told = [(row["state"], row["status_code"], row["error_kind"], row["error_message"]) for row in found]
+    assert told == [("failed", 0, "internal", INTERRUPTED)] * 3
