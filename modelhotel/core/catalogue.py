@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 from modelhotel.core.options import DAY, MAX_DURATION, REGISTRY, BadValue, Option
 
+AUTHENTICATION = "Authentication"
 PROXY = "Proxy"
 BREAKER = "Circuit Breaker & Failover"
 DISCOVERY = "Model Discovery"
 STORAGE = "Data Storage and Logging"
-SECTIONS = (DISCOVERY, STORAGE, BREAKER, PROXY)
+SECTIONS = (AUTHENTICATION, DISCOVERY, STORAGE, BREAKER, PROXY)
 
 _STATUS = re.compile(r"[1-5][0-9]{2}|[1-5]xx", re.IGNORECASE)
 
@@ -312,6 +313,19 @@ FAILOVER_RETRY_ON_ERRORS: Option[tuple[str, ...]] = REGISTRY.add(
         env="FAILOVER_RETRY_ON_ERRORS",
         check=_check_phrase,
     )
+)
+
+SESSION_IDLE_TIMEOUT_MINUTES = _int(
+    "session_idle_timeout_minutes",
+    60,
+    0,
+    240,
+    AUTHENTICATION,
+    "Sign out an idle tab after",
+    "A browser in which nobody touches the dashboard for this long is signed out. Sessions elsewhere are not touched.",
+    unit="min",
+    slider=(0, 240, 5),
+    zero_word="∞",
 )
 
 DISCOVERY_ON_PROVIDER_CREATE = _bool(

@@ -7,6 +7,8 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
+from modelhotel.core import catalogue, options
+
 
 def _may(permission: str) -> Callable[[HttpRequest], bool]:
     return lambda request: bool(request.user.has_perm(permission))
@@ -14,6 +16,12 @@ def _may(permission: str) -> Callable[[HttpRequest], bool]:
 
 def _item(title: str, icon: str, view: str, permission: str) -> dict[str, Any]:
     return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{view}"), "permission": _may(permission)}
+
+
+def _idle(request: HttpRequest) -> str:
+    """The script learns from its own address when to sign out: no page holds an inline script."""
+    minutes = options.current()[catalogue.SESSION_IDLE_TIMEOUT_MINUTES]
+    return f"{static('modelhotel/idle.js')}?minutes={minutes}"
 
 
 #: Orange; from 500 on a step darker than usual: white text on 600 needs a contrast of 4.5.
@@ -42,7 +50,7 @@ UNFOLD: dict[str, Any] = {
     "LOGIN": {"form": "modelhotel.accounts.forms.SignInForm"},
     "DASHBOARD_CALLBACK": "modelhotel.site.start.fill",
     "STYLES": [lambda request: static("modelhotel/site.css")],
-    "SCRIPTS": [lambda request: static("modelhotel/site.js")],
+    "SCRIPTS": [lambda request: static("modelhotel/site.js"), _idle],
     "COLORS": {"primary": _ORANGE},
     "SIDEBAR": {
         "navigation": [

@@ -13,7 +13,7 @@ from tests.wire.product import eventually
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
 
 LISTS = ("/providers/provider/", "/providers/model/", "/failover/failovergroup/", "/proxy/virtualkey/")
-REQUESTS = "/requestlogs/requestlog/"
+REQUESTS, LOG = "/requestlogs/requestlog/", "/requestlogs/applog/"
 
 
 def save(page):
@@ -210,7 +210,7 @@ def test_a_viewer_finds_no_control_that_writes(hotel, viewer_page):
     """operations 55b"""
     hotel.chat("Alpha/glm-4.6")
     page = viewer_page
-    for address in (*LISTS, REQUESTS):
+    for address in (*LISTS, REQUESTS, LOG):
         page.goto(hotel.url + address)
         expect(page.locator("#result_list")).to_be_visible()
         assert page.locator("input.action-select, .addlink, .mh-buttons").count() == 0, address

@@ -37,6 +37,7 @@ SPECIFIED = {
     "failover_max_attempts": ("int", "0", 0, 100, catalogue.BREAKER, None),
     "failover_retry_on_statuses": ("csv", "", None, None, catalogue.BREAKER, None),
     "failover_retry_on_errors": ("csv", "", None, None, catalogue.BREAKER, None),
+    "session_idle_timeout_minutes": ("int", "60", 0, 240, "Authentication", "Sign out an idle tab after"),
     "discovery_on_provider_create": (
         "bool",
         "true",
