@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
@@ -21,14 +20,14 @@ from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.ids import uuid7_text
 from modelhotel.core.text import clip
 from providers.keyring import KEYRING
-from requestlogs import columns
+from requestlogs import bulk, columns
 
 #: Seconds between two batches. With LIMIT it is also the most that a flood of lines can make the database do.
 TICK = 0.5
 #: Lines that wait for the writer: 2,000 a second at most, about 3 % of a core; what a flood says beyond is lost.
 LIMIT = 1_000
-#: Lines of one statement, and of one transaction.
-TOGETHER, BATCH = 100, 500
+#: Lines of one transaction.
+BATCH = 500
 #: Lines kept in memory for ``GET /api/logs/app``.
 KEEP = 500
 #: Characters of one message: a trace at its longest.
@@ -219,8 +218,7 @@ class Lines:
         rows = self._rows(lines)
         try:
             with transaction.atomic():
-                for at in range(0, len(rows), TOGETHER):
-                    _insert(rows[at : at + TOGETHER])
+                _insert(rows)
         except (OperationalError, InterfaceError):
             raise
         except DatabaseError:  # one line is at fault; it must cost no other
@@ -269,18 +267,11 @@ class Lines:
 
 SOURCE_LENGTH = 100
 _COLUMNS = ("id", "timestamp", "level", "source", "message", "node", "created_at")
-_MARKS = f"({', '.join(['%s'] * len(_COLUMNS))})"
 
 
 def _insert(rows: Sequence[Row]) -> None:
     """The ids are ours, so a batch whose commit was not confirmed is not written twice."""
-    names = ", ".join(f'"{name}"' for name in _COLUMNS)
-    marks = ", ".join([_MARKS] * len(rows))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f'INSERT INTO "app_logs" ({names}) VALUES {marks} ON CONFLICT ("id") DO NOTHING',
-            list(chain.from_iterable(rows)),
-        )
+    bulk.insert("app_logs", _COLUMNS, "DO NOTHING", rows)
 
 
 APP_LOG = Lines()

@@ -1,10 +1,9 @@
 """How a draft becomes a row of plain values: no model instance, no ORM compilation on the way to the table."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -53,34 +52,8 @@ COLUMNS = (
     "node",
     "heartbeat_at",
 )
-_KEYS = ", ".join(f'"{name}"' for name in COLUMNS)
-_SETS = ", ".join(f'"{name}" = excluded."{name}"' for name in COLUMNS if name not in ("id", "created_at"))
-
-#: Rows of one statement; 40 columns of 100 rows stay far below SQLite's 32,766 parameters.
-TOGETHER = 100
-
-
-@lru_cache(maxsize=2 * TOGETHER)
-def upsert(rows: int = 1, mark: str = "%s") -> str:
-    """One statement for new rows and for rows that were inserted while in flight: never a second row of one id.
-
-    *mark* is what stands for a parameter: ``?`` for the sqlite3 module, ``%s`` for everybody else.
-    """
-    one = ", ".join([mark] * len(COLUMNS))
-    marks = ", ".join([f"({one})"] * rows)
-    return f'INSERT INTO "request_logs" ({_KEYS}) VALUES {marks} ON CONFLICT ("id") DO UPDATE SET {_SETS}'
-
-
-def statements(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """What writes *rows* with sqlite3: (statement, its parameters) of up to :data:`TOGETHER` rows each.
-
-    Django's cursor would look for ``%s`` in the whole statement at every execution, half the cost of a row;
-    ``executemany`` would give up the interpreter lock and ask for it back once per row, against a busy event loop.
-    """
-    for at in range(0, len(rows), TOGETHER):
-        chunk = rows[at : at + TOGETHER]
-        yield upsert(len(chunk), "?"), list(chain.from_iterable(chunk))
-
+#: What a row whose request was inserted while in flight does: never a second row of one id.
+UPDATE = "DO UPDATE SET " + ", ".join(f'"{n}" = excluded."{n}"' for n in COLUMNS if n not in ("id", "created_at"))
 
 _MODEL_LENGTH, _NAME_LENGTH, _TEXT_LENGTH = 520, 100, 10_001
 _MAX_TOKENS = 2**31 - 1

@@ -21,7 +21,7 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
 from modelhotel.core import events, metrics
-from requestlogs import columns, counting
+from requestlogs import bulk, columns, counting
 from requestlogs.draft import Draft
 from requestlogs.spill import Spill
 
@@ -285,13 +285,7 @@ class Recorder:
             return
         try:
             with transaction.atomic():
-                if connection.vendor == "sqlite":
-                    with connection.wrap_database_errors:
-                        for statement, values in columns.statements(params):
-                            connection.connection.execute(statement, values)
-                else:
-                    with connection.cursor() as cursor:
-                        cursor.executemany(columns.upsert(), params)
+                bulk.insert("request_logs", columns.COLUMNS, columns.UPDATE, params)
         except (OperationalError, InterfaceError):
             raise
         except DatabaseError:
@@ -300,8 +294,8 @@ class Recorder:
 
     def _write_alone(self, row: Row) -> None:
         try:
-            with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute(columns.upsert(), row)
+            with transaction.atomic():
+                bulk.insert("request_logs", columns.COLUMNS, columns.UPDATE, [row])
         except (OperationalError, InterfaceError):
             raise
         except DatabaseError:

@@ -50,8 +50,13 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 def scope(record: logging.LogRecord) -> str:
     """Lower case, so that it compares with DEBUG_LOG_SCOPES."""
-    found = _SCOPE.match(record.msg) if isinstance(record.msg, str) else None
-    return (found[1] if found else record.name).lower()
+    return _scope(record.msg, record.name) if isinstance(record.msg, str) else record.name.lower()
+
+
+@lru_cache(maxsize=1024)
+def _scope(message: str, name: str) -> str:
+    found = _SCOPE.match(message)
+    return (found[1] if found else name).lower()
 
 
 def _plain(value: object) -> str:

@@ -1,0 +1,37 @@
+"""Many rows with few statements, inside the caller's transaction."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+from django.db import connection
+
+#: Rows of one statement; 40 columns of 100 rows stay far below SQLite's 32,766 parameters.
+TOGETHER = 100
+
+
+@lru_cache(maxsize=4 * TOGETHER)
+def statement(table: str, columns: tuple[str, ...], conflict: str, rows: int = 1, mark: str = "%s") -> str:
+    """``INSERT`` of *rows* rows. *mark* stands for a parameter: ``?`` for the sqlite3 module, ``%s`` for others."""
+    names = ", ".join(f'"{name}"' for name in columns)
+    one = f"({', '.join([mark] * len(columns))})"
+    return f'INSERT INTO "{table}" ({names}) VALUES {", ".join([one] * rows)} ON CONFLICT ("id") {conflict}'
+
+
+def insert(table: str, columns: tuple[str, ...], conflict: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Write *rows*; *conflict* says what happens to one whose id is there already. Raises DatabaseError.
+
+    On SQLite past Django's cursor, which looks for ``%s`` in the whole statement at every execution: half the cost of
+    a row. ``executemany`` would give up the interpreter lock and ask for it back once per row, against a busy event
+    loop.
+    """
+    if connection.vendor != "sqlite":
+        with connection.cursor() as cursor:
+            cursor.executemany(statement(table, columns, conflict), rows)
+        return
+    with connection.wrap_database_errors:
+        for at in range(0, len(rows), TOGETHER):
+            chunk = rows[at : at + TOGETHER]
+            text = statement(table, columns, conflict, len(chunk), "?")
+            connection.connection.execute(text, list(chain.from_iterable(chunk)))
