@@ -20,11 +20,16 @@ from modelhotel.core.verbadmin import actor_of, many
 VIEW, CHANGE = "modelhotel.view_setting", "modelhotel.change_setting"
 #: What has to be typed before everything is reset (operations 2.3).
 WORD = "RESET"
+#: Switch -> beginnings of the keys that say nothing while it is off; their controls are disabled, not hidden.
+SWITCHES = {"circuit_breaker_enabled": "circuit_breaker_", "failover_enabled": "failover_max_attempts"}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One setting as the page draws it. *text* is what the field holds: what was typed when that was refused."""
+    """One setting as the page draws it. *text* is what the field holds: what was typed when that was refused.
+
+    *switch* is the key of the switch that makes it moot while off.
+    """
 
     option: Option[Any]
     text: str
@@ -34,6 +39,8 @@ class Row:
     fixed_by: str
     hint: str
     error: str = ""
+    switch: str = ""
+    moot: bool = False
 
     @property
     def on(self) -> bool:
@@ -65,21 +72,30 @@ def hint(option: Option[Any]) -> str:
     return ", ".join(parts)
 
 
+def switch_of(key: str) -> str:
+    return next((switch for switch, start in SWITCHES.items() if key.startswith(start) and key != switch), "")
+
+
 def rows(typed: Mapping[str, str], errors: Mapping[str, str]) -> list[Row]:
     """Every setting, in the order of the catalogue. Raises Refusal(500)."""
     found = []
-    for entry in settings_verbs.catalogue():
+    entries = settings_verbs.catalogue()
+    texts = {entry["key"]: typed.get(entry["key"], entry["effective"]) for entry in entries}
+    for entry in entries:
         option = REGISTRY.options[entry["key"]]
+        switch = switch_of(option.key)
         found.append(
             Row(
                 option=option,
-                text=typed.get(option.key, entry["effective"]),
+                text=texts[option.key],
                 effective=entry["effective"],
                 default=entry["default"],
                 stored=entry["stored"] is not None,
                 fixed_by=entry["forced_by"] or "",
                 hint=hint(option),
                 error=errors.get(option.key, ""),
+                switch=switch,
+                moot=texts.get(switch) == "false",
             )
         )
     return found

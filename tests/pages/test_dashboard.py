@@ -147,6 +147,33 @@ def test_a_setting_is_refused_changed_and_reset(hotel, page):
     expect(field).to_have_value("10m0s")
 
 
+def test_what_a_switch_makes_moot_is_disabled_and_keeps_its_value(hotel, page):
+    """settings 58. The page's part."""
+    hotel.product.api("PUT", "/api/settings", json={"circuit_breaker_threshold": "7"})
+    try:
+        page.goto(f"{hotel.url}/settings/")
+        switch = page.get_by_label("Enable Circuit Breaker", exact=True)
+        threshold = page.get_by_label("Failure Threshold", exact=True)
+        exhaustion = page.get_by_label("Open on Exhaustion", exact=True)
+        expect(threshold).to_be_enabled()
+        switch.click()
+        expect(threshold).to_be_disabled()
+        expect(page.get_by_label("Retry a Transient 5xx Once", exact=True)).to_be_enabled()
+        switch.click()
+        expect(threshold).to_be_enabled()
+        switch.click()
+        save(page)
+        expect(page.get_by_text("Enable Circuit Breaker updated: off.")).to_be_visible()
+        expect(threshold).to_be_disabled()
+        expect(exhaustion).to_be_disabled()
+        stored = hotel.product.api("GET", "/api/settings").json()
+        assert (stored["circuit_breaker_enabled"], stored["circuit_breaker_threshold"]) == ("false", "7")
+        assert "circuit_breaker_open_on_exhaustion" not in stored
+    finally:
+        keys = ["circuit_breaker_enabled", "circuit_breaker_threshold"]
+        hotel.product.api("DELETE", "/api/settings", json={"keys": keys})
+
+
 def test_a_value_beyond_its_slider_is_shown_and_stays(hotel, page):
     """settings 61"""
     hotel.product.api("PUT", "/api/settings", json={"circuit_breaker_threshold": "80"})

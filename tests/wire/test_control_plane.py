@@ -24,7 +24,7 @@ PARTS = (
 
 
 def test_the_breaker_can_be_switched_off_and_on_under_an_open_circuit(home: House):
-    """part of settings 58."""
+    """settings 58."""
     home.a.script(status(500))
     home.settings(circuit_breaker_threshold="1", circuit_breaker_enabled="true")
     try:
