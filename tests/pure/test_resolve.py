@@ -77,9 +77,7 @@ async def test_a_group_gives_its_members_in_priority_order(name):
         pytest.param("openrouter/z-ai/glm-4.6", "provider not found: openrouter", id="routing 7"),
         pytest.param("my-provider/M1", "model not found: M1 on provider my-provider", id="routing 8"),
         pytest.param("/m1", "provider not found: ", id="an empty provider"),
-        pytest.param(
-            "z-ai-like-name-nobody-has", "model not found: z-ai-like-name-nobody-has", id="part of routing 93"
-        ),
+        pytest.param("z-ai-like-name-nobody-has", "model not found: z-ai-like-name-nobody-has", id="routing 93"),
     ],
 )
 async def test_a_name_that_does_not_resolve_is_a_404(name, text):

@@ -212,7 +212,7 @@ def test_no_path_of_v1_ever_answers_html(home, method, path, status):
 
 
 def test_a_marker_in_the_prompt_is_found_nowhere_afterwards(home, tmp_path):
-    """part of operations 10. Metrics are still to come."""
+    """operations 10"""
     marker = "zebra-crossing-at-midnight-4711"
     home.ask(content=marker)
     home.a.script(__import__("tests.upstream.server", fromlist=["status"]).status(500, {"error": {"message": marker}}))

@@ -201,6 +201,28 @@ def test_a_429_and_answers_without_content_are_counted_by_the_providers_own_id(h
     assert found.only("modelhotel_failover_attempts_total") == {(GROUP, "Beta"): 3}
 
 
+def test_a_direct_answer_without_choices_is_counted_and_the_fifth_opens_the_circuit(home, count):
+    """failover-loop 67"""
+    home.a.script(empty_choices())
+    for at in range(5):
+        found = home.ask(f"Alpha/{MODEL}")
+        assert found.status_code == 502
+        assert found.json()["error"]["message"].startswith("provider returned no choices")
+        assert len(home.a.calls) == at + 1
+        assert count.added(at + 1).only("modelhotel_empty_responses_total") == {(MODEL, "Alpha"): at + 1}
+    assert home.circuit("Alpha")["state"] == "open"
+
+
+def test_a_member_that_is_skipped_is_no_attempt(home, count):
+    """failover-loop 95"""
+    home.a.script(status(402))
+    assert home.ask(f"Alpha/{MODEL}").status_code == 402
+    assert home.ask().headers["x-modelhotel-provider"] == "Beta"
+    assert home.trail() == [(-1, "Alpha", None, None, "skipped"), (0, "Beta", 200, None, "success")]
+    assert home.row()["attempts"][0]["detail"] == "circuit breaker open"
+    assert not count.added(2).only("modelhotel_failover_attempts_total")
+
+
 @contextmanager
 def leaving(home: House, *, streaming: bool) -> Iterator[None]:
     """A client that hangs up when the block ends."""

@@ -235,7 +235,7 @@ async def test_a_dead_first_provider_is_asked_exactly_five_times_of_twenty_five(
 
 
 async def test_a_skip_is_on_the_trail_before_the_attempts(ab: Stage, provider_a: FakeProvider):
-    """part of failover-loop 95"""
+    """failover-loop 95"""
     provider_a.script(status(402))
     await ab.ask()
     await ab.ask()
@@ -429,7 +429,7 @@ async def test_the_lines_of_exhaustion(
 async def test_no_line_holds_the_prompt_or_a_key(
     stage: Stage, provider_a: FakeProvider, caplog: pytest.LogCaptureFixture
 ):
-    """part of operations 10. Every phase logs something and tells something; none of it content."""
+    """operations 10. Every phase logs something and tells something; none of it content."""
     caplog.set_level(logging.DEBUG)
     told: list[object] = []
     events.subscribe(told.append)

@@ -270,7 +270,7 @@ async def test_empty_choices_move_on_with_one_charge(
 
 
 async def test_five_empty_answers_open_the_circuit(ab: Stage, provider_a: FakeProvider):
-    """part of failover-loop 67, circuit-breaker 5"""
+    """failover-loop 67, circuit-breaker 5"""
     provider_a.script(reply(200, {"choices": []}))
     for _ in range(5):
         got = await ab.ask("A/m")
