@@ -17,7 +17,6 @@ from modelhotel.ops import scrape, workers
 from modelhotel.ops.jobs import Jobs
 from modelhotel.ops.lifecycle import Service
 from modelhotel.ops.nodes import Membership
-from modelhotel.ops.relay import Relay
 from modelhotel.ops.startup import INSTANCE
 from modelhotel.ops.watch import Watcher
 from providers.keyring import KEYRING
@@ -65,6 +64,8 @@ def stop_app_log() -> None:
 def _relay(env: Environment) -> Sequence[Service]:
     if not env.redis_url:
         return ()
+    from modelhotel.ops.relay import Relay  # brings the Redis client with it: 6 MB that SQLite installations save
+
     relay = Relay(env.redis_url, f"modelhotel:{config_store.load_note(INSTANCE)}", snapshots.refresh_behind)
     changes.configure(config_store.bump_versions, relay.announce)
     return (Service("relay", relay.start, relay.stop),)

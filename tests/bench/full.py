@@ -64,7 +64,7 @@ class Bench:
         log = self.scratch / side.name.replace(" ", "-") / "log"
         began = time.monotonic()
         self.pids[side.name] = self.stack.enter_context(machine.running(side.argv, log, machine.pair()[0], side.env))
-        machine.await_answer(side.port, log, side.path)
+        machine.await_answer(self.pids[side.name], side.port, log, side.path)
         self.found["ready"][side.name] = time.monotonic() - began
         self.sides.append(side)
 
@@ -98,7 +98,7 @@ def start_all(bench: Bench, only: list[str]) -> None:
     argv = [str(scratch / "mock"), str(upstream), hotel.UPSTREAM_KEY, hotel.UPSTREAM_MODEL]
     log = scratch / "mock.log"
     bench.mock = (bench.stack.enter_context(machine.running(argv, log, machine.pair()[1])), upstream)
-    machine.await_answer(upstream, log)
+    machine.await_answer(bench.mock[0], upstream, log)
     direct = Side("direct", port=upstream, key=hotel.UPSTREAM_KEY)
     bench.sides.append(direct)
     bench.pids["direct"] = bench.mock[0]

@@ -115,10 +115,15 @@ def end(process: subprocess.Popen[Any]) -> None:
         process.wait(5)
 
 
-def await_answer(port: int, log: Path, path: str = "", seconds: float = START_SECONDS) -> None:
-    """Wait until *port* accepts, or answers 200 on *path*. Raises BenchFailed with the end of *log*."""
+def _ended(pid: int) -> bool:
+    """Whether our child *pid* is over (it is a zombie until it is waited for)."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def await_answer(pid: int, port: int, log: Path, path: str = "", seconds: float = START_SECONDS) -> None:
+    """Wait until *pid* accepts on *port*, or answers 200 on *path*. Raises BenchFailed with the end of *log*."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not _ended(pid):
         try:
             if path:
                 if httpx.get(f"http://127.0.0.1:{port}{path}", timeout=2, trust_env=False).status_code == 200:

@@ -91,7 +91,7 @@ def measure(rounds: int = 3, seconds: float = 0.8) -> Result:
         def start(name: str, argv: list[str], to: set[int], env: Mapping[str, str] | None, path: str = "") -> int:
             log = scratch / f"{name}.log"
             pid = stack.enter_context(machine.running(argv, log, to, env))
-            machine.await_answer(ports[name], log, path)
+            machine.await_answer(pid, ports[name], log, path)
             return pid
 
         mock = [str(scratch / "mock"), str(ports["mock"]), hotel.UPSTREAM_KEY, hotel.UPSTREAM_MODEL]

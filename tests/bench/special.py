@@ -86,8 +86,8 @@ def starts(scratch: Path) -> list[float]:
     for _ in range(STARTS + 1):
         port, began = free_port(), time.monotonic()
         env = hotel.surroundings(data)
-        with machine.running(hotel.serve(port), data / "log", set(machine.cores()), env):
-            machine.await_answer(port, data / "log", "/health")
+        with machine.running(hotel.serve(port), data / "log", set(machine.cores()), env) as pid:
+            machine.await_answer(pid, port, data / "log", "/health")
             took.append(time.monotonic() - began)
     return took[1:]  # the first one settles keys and account, which later starts find
 
@@ -104,7 +104,7 @@ def lived_in(
     server, to = machine.pair()
     load = rows.scaled(rows.BY_NAME["plain-16"], factor)
     with machine.running(full.argv, log, server, full.env) as pid:
-        machine.await_answer(full.port, log, full.path)
+        machine.await_answer(pid, full.port, log, full.path)
         full.key = hotel.set_up(full.port, upstream)
         rows.put(rows.scaled(load, 0.1), full, [pid], scratch, to)
     found: dict[str, Any] = {"models": sizes[0], "rows": sizes[1], "full": [], "fresh": []}
@@ -114,7 +114,7 @@ def lived_in(
         raise BenchFailed(f"sync_failover_groups: {synced.stderr[-500:]}")
     began = time.monotonic()
     with machine.running(full.argv, log, server, full.env) as pid:
-        machine.await_answer(full.port, log, full.path)
+        machine.await_answer(pid, full.port, log, full.path)
         found["ready_s"] = time.monotonic() - began
         found["rss_start"] = machine.rss(machine.family(pid))
         for _ in range(rounds):

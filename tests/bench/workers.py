@@ -75,7 +75,7 @@ def _node(stack: ExitStack, scratch: Path, workers: int, upstream: str) -> Node:
     command = hotel.serve(port, "--workers", str(workers))
     log = data / "log"
     pid = stack.enter_context(machine.running(command, log, set(machine.cores()), hotel.surroundings(data, **env)))
-    machine.await_answer(port, log, "/health")
+    machine.await_answer(pid, port, log, "/health")
     return Node(Side(data.name, port=port, model=hotel.MODEL, key=hotel.set_up(port, upstream)), pid, database)
 
 

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from modelhotel.core.environment import Environment
 from modelhotel.core.metrics import DIRECTORY
-from modelhotel.ops import lifecycle, services, serving, startup, supervisor
+from modelhotel.ops import lifecycle, memory, services, serving, startup, supervisor
 from modelhotel.ops import workers as metrics_of
 from modelhotel.ops.faults import StartRefused
 from modelhotel.ops.watch import Watcher
@@ -36,6 +36,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         env: Environment = settings.MH
+        memory.settle_allocator()
         try:
             if options["worker"] is not None:
                 return self._serve(socket.socket(fileno=options["worker"]))
