@@ -6,19 +6,34 @@ on until it runs through.
 
 import asyncio
 import gc
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 
 from failover.verdict import Judgement, Verdict
 from providers.upstream import select
+from proxy import walk
+from proxy.tools import Tools
 from requestlogs.recorder import RECORDER
 from tests.proxy.asgi import Client
 from tests.proxy.walk.stage import Stage
 from tests.upstream import rig
 from tests.upstream.behaviours import head
 from tests.upstream.rig import CancelAt
-from tests.upstream.server import DONE, FakeProvider, Wire, completion, delta, http_chunk, reply, sse, status
+from tests.upstream.server import (
+    DONE,
+    FakeProvider,
+    Wire,
+    completion,
+    delta,
+    headers_then_silence,
+    http_chunk,
+    reply,
+    reset,
+    sse,
+    status,
+)
 
 CHARGE = Judgement(Verdict.CHARGE, "scripted", 503, "charge")
 FINAL = {"completed", "failed"}
@@ -82,6 +97,8 @@ def check_rows(client: Client, mode: str) -> None:
     if row.state == "completed":
         assert answer.complete and answer.status == 200 and b"for " in answer.body
         assert (row.status_code, row.error_kind) == (200, None)
+    elif mode == "both":
+        assert row.error_kind in ("client_disconnect", "internal") and row.status_code in (0, 499, 500)
     elif mode == "stop":
         assert row.error_kind == "internal" and row.status_code == (0 if answer.status == 200 else 500)
     else:
@@ -103,18 +120,34 @@ async def check_rest(stage: Stage, providers: tuple[FakeProvider, ...]) -> None:
     raise AssertionError(f"{len(pool.live)} live, {len(pool.resting)} resting, {[p.connections for p in providers]}")
 
 
+def _ends(client: Client, mode: str) -> dict[str, Any]:
+    """What ends the request: the server, the client, or the client and then the server while that is dealt with."""
+    if mode == "stop":
+        return {}
+    if mode == "leave":
+        return {"act": client.left.set}
+
+    def both() -> None:
+        task = asyncio.current_task()
+        if client.left.is_set() and task is not None:
+            task.cancel()
+        client.left.set()
+
+    return {"act": both, "times": 2}
+
+
 async def every_step(stage: Stage, providers: tuple[FakeProvider, ...], stream: bool, mode: str, late: bool) -> int:
     step = 0
     while True:
         step += 1
         on_probation(stage)
         client = asks(stage, f"first {step}", stream)
-        act = None if mode == "stop" else client.left.set
-        walk = CancelAt(client.run(), step, late=late, act=act)
-        await asyncio.ensure_future(_await(walk))
+        ended = CancelAt(client.run(), step, late=late, **_ends(client, mode))
+        with suppress(asyncio.CancelledError) if mode == "both" else nullcontext():
+            await asyncio.ensure_future(_await(ended))
         await check_rest(stage, providers)
         check_rows(client, mode)
-        if walk.steps < step:
+        if ended.steps < step:
             assert b"first" in client.answer.body
             return step - 1
         later = asks(stage, f"second {step}", stream)
@@ -125,24 +158,33 @@ async def every_step(stage: Stage, providers: tuple[FakeProvider, ...], stream: 
         check_rows(later, mode)
 
 
+FIRST = {
+    "first serves": echo,
+    "first refuses": status(503),
+    "first resets": reset(),
+    "first stops in the body": headers_then_silence(seconds=0.003),
+}
+
+
 async def _await(work: Any) -> Any:
     return await work
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
-@pytest.mark.parametrize("mode", ["leave", "stop"])
-@pytest.mark.parametrize("failing", [False, True], ids=["first serves", "first fails"])
+@pytest.mark.parametrize("end", ["leave early", "leave late", "stop early", "stop late", "both early"])
+@pytest.mark.parametrize("first", FIRST)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_a_request_ended_at_any_await_leaves_one_row_and_nothing_else(
-    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, stream, failing, mode, late
+    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, stream, first, end, monkeypatch
 ):
     """failover-loop 107, circuit-breaker 27"""
+    mode, _, when = end.partition(" ")
     stage.member("A", provider_a.url)
     stage.member("B", provider_b.url)
-    provider_a.script(status(503) if failing else echo)
+    monkeypatch.setattr(walk, "TOOLS", Tools(sleep=lambda _: asyncio.sleep(0.002), chance=lambda: 0.5))
+    provider_a.script(FIRST[first])
     provider_b.script(echo)
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    steps = await every_step(stage, (provider_a, provider_b), stream, mode, late)
+    steps = await every_step(stage, (provider_a, provider_b), stream, mode, when == "late")
     gc.collect()
     assert steps >= (6 if stream else 4) and not complaints, complaints
