@@ -89,6 +89,7 @@ class Recorder:
         self._running: dict[str, Draft] = {}
         self._finished: deque[Draft] = deque()
         self._uncounted: deque[Draft] = deque()
+        self._counting = threading.Lock()
         self._rows: deque[Row] = deque()  # of the writer thread: adapted nothing yet, waiting for the database
         self._wake = threading.Event()
         self._flushed = threading.Condition()
@@ -177,9 +178,9 @@ class Recorder:
 
     def count(self) -> None:
         """Add what has finished to the metrics; from any thread, and without the database."""
-        with contextlib.suppress(IndexError):  # empty, or emptied by another thread
-            while True:
-                counting.add(self._uncounted.popleft())
+        with self._counting:
+            waiting = self._uncounted
+            counting.add([waiting.popleft() for _ in range(len(waiting))])
 
     # -- life -----------------------------------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ def test_the_class_of_a_status(status, word):
 )
 def test_only_what_has_a_price_has_dollars(counted, cost, series):
     label = next(iter(series))[0] if series else "hotel/cost-none"
-    counting.add(draft(label, provider_name="P", cost_usd=cost))
+    counting.add([draft(label, provider_name="P", cost_usd=cost)])
     assert counted.added("modelhotel_cost_usd_total") == series
 
 
@@ -89,7 +89,7 @@ def test_only_what_has_a_price_has_dollars(counted, cost, series):
     ("streaming", "ttft", "count"), [(True, 12.0, 1), (True, 0.0, 0), (True, None, 0), (False, 5.0, 0)]
 )
 def test_a_first_token_is_a_streams_and_was_measured(counted, streaming, ttft, count):
-    counting.add(draft(provider_name="P", streaming=streaming, ttft_ms=ttft))
+    counting.add([draft(provider_name="P", streaming=streaming, ttft_ms=ttft)])
     assert sum(counted.added("modelhotel_ttft_seconds_count").values()) == count
 
 
@@ -101,7 +101,7 @@ def test_skips_are_no_attempts_and_a_429_has_the_class_it_was_given(counted):
         attempt(2, "Second", status=429, error_kind="provider_error"),
         attempt(3, "Third", status=200),
     ]
-    counting.add(draft(provider_name="Third", attempts=trail))
+    counting.add([draft(provider_name="Third", attempts=trail)])
     assert counted.added("modelhotel_failover_attempts_total") == {(GROUP, "Second"): 2, (GROUP, "Third"): 1}
     assert counted.added("modelhotel_upstream_rate_limit_total") == {
         ("saturated", MODEL, "First"): 1,
@@ -137,13 +137,13 @@ SKIP = {"attempt": -1, "provider": "P", "model": MODEL}
 def test_why_a_group_was_exhausted(counted, fields, reason):
     made = draft(**fields)
     assert counting.exhausted(made) == reason
-    counting.add(made)
+    counting.add([made])
     group = made.label.removeprefix("hotel/").lower()
     assert counted.added("modelhotel_failover_exhausted_total") == ({(group, reason): 1} if reason else {})
 
 
 def test_what_is_no_clients_is_not_counted(counted):
-    counting.add(draft(""))
+    counting.add([draft("")])
     assert counted._all() == counted.before
 
 

@@ -1,14 +1,17 @@
 """Who may scrape, with and without METRICS_TOKEN, under both servers, and during a stop."""
 
 import signal
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from tests.upstream.server import stream
+from tests.wire.cut import Cut
 from tests.wire.house import GROUP, house
-from tests.wire.product import Product
+from tests.wire.product import Product, eventually, fresh_postgres
 from tests.wire.scraping import numbers, scrape
 
 TOKEN = "scrape-me-" * 3
@@ -107,3 +110,25 @@ def test_a_scrape_is_answered_while_the_last_streams_run_out(tmp_path: Path):
             assert found.of("modelhotel_streams_inflight") == 1
             assert [line for line in lines if line][-1] == "data: [DONE]"
         assert home.product.exit_code() == 0
+
+
+@pytest.mark.postgres
+def test_a_scrape_is_answered_and_complete_while_the_database_is_not(tmp_path: Path):
+    with fresh_postgres() as url:
+        place = urlsplit(url)
+        with Cut(place.hostname or "", place.port or 5432) as cut:
+            through = place._replace(netloc=f"{place.username}@127.0.0.1:{cut.port}").geturl()
+            env = {"DATABASE_URL": through, "MASTER_KEY": "m" * 40, "METRICS_TOKEN": TOKEN}
+            with house(tmp_path, env) as home:
+                cut.freeze()
+                try:
+                    assert eventually(lambda: home.product.get("/health").text == "DEGRADED")
+                    assert [home.ask().status_code for _ in range(3)] == [200] * 3
+                    began = time.monotonic()
+                    found = scrape(home.product, token=TOKEN)
+                    assert time.monotonic() - began < 2
+                    labels = {"provider": "Alpha", "model": GROUP, "status_class": "2xx", "error_kind": ""}
+                    assert found.of("modelhotel_requests_total", **labels) == 3
+                    assert eventually(lambda: scrape(home.product, token=TOKEN).of("modelhotel_request_rows_waiting"))
+                finally:
+                    cut.thaw()
