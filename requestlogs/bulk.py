@@ -1,17 +1,18 @@
 """Many rows with few statements, inside the caller's transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 from django.db import connection
 
-#: Rows of one statement; 40 columns of 100 rows stay far below SQLite's 32,766 parameters.
-TOGETHER = 100
+#: Rows of one statement; 40 columns of 100 rows stay far below SQLite's 32,766 parameters. A few sizes only: what is
+#: prepared is kept, and a statement for each number of rows up to 100 came to 21 MB.
+SIZES = (100, 20, 4, 1)
 
 
-@lru_cache(maxsize=4 * TOGETHER)
+@lru_cache(maxsize=8 * len(SIZES))
 def statement(table: str, columns: tuple[str, ...], conflict: str, rows: int = 1, mark: str = "%s") -> str:
     """``INSERT`` of *rows* rows. *mark* stands for a parameter: ``?`` for the sqlite3 module, ``%s`` for others."""
     names = ", ".join(f'"{name}"' for name in columns)
@@ -31,7 +32,14 @@ def insert(table: str, columns: tuple[str, ...], conflict: str, rows: Sequence[t
             cursor.executemany(statement(table, columns, conflict), rows)
         return
     with connection.wrap_database_errors:
-        for at in range(0, len(rows), TOGETHER):
-            chunk = rows[at : at + TOGETHER]
+        for chunk in _chunks(rows):
             text = statement(table, columns, conflict, len(chunk), "?")
             connection.connection.execute(text, list(chain.from_iterable(chunk)))
+
+
+def _chunks(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
+    at = 0
+    for size in SIZES:
+        while len(rows) - at >= size:
+            yield rows[at : at + size]
+            at += size

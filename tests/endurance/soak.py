@@ -32,7 +32,11 @@ WORDS = ["All ", "is ", "well"]
 TEXT = "".join(WORDS)
 GOOD = either(stream(WORDS, delay=0.02), answer(TEXT))
 #: What every provider does to such a request, and what only the first one does.
-EVERYWHERE: dict[str, Behaviour] = {"cut": cut_after(3), "leaves early": after(2.0, answer())}
+EVERYWHERE: dict[str, Behaviour] = {
+    "cut": cut_after(3),
+    "leaves": stream(WORDS * 50, delay=0.05),
+    "leaves early": after(2.0, answer()),
+}
 FIRST: dict[str, Behaviour] = {"reset": reset(), "500": status(500)}
 LONELY = "lonely"
 
