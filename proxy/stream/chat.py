@@ -14,6 +14,7 @@ from proxy.dialects.chat import FINISH_REASONS, TELLING_REASONS
 from proxy.secrecy import KeyGuard, Secrets
 from proxy.stream.probe import DONE, counts, frame_has_output, populated
 from proxy.stream.sse import Event
+from proxy.stream.template import Template
 from proxy.stream.transforms import ChunkTransforms
 from proxy.usage import Usage
 
@@ -36,6 +37,10 @@ _CARRIERS = frozenset(
     )
 )
 _OPENERS = frozenset(("role", "name", "type", "index", "id", *_REASONING))
+
+
+TEMPLATE_TRIES = 8
+"""Chunks a template is made of in vain before the stream is taken for one without two alike."""
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -82,6 +87,8 @@ class ChatStream:
         "_plain_reasoning",
         "_secrets",
         "_send_usage",
+        "_template",
+        "_template_tries",
         "_thinking",
         "_transforms",
         "chunks",
@@ -102,6 +109,8 @@ class ChatStream:
         self._send_usage = send_usage
         self._secrets = secrets
         self._guard = KeyGuard.of(secrets.own)
+        self._template: Template | None = None
+        self._template_tries = TEMPLATE_TRIES
         self.chunks = 0
         self.delivered = False
         self.unmodelled = False
@@ -140,6 +149,22 @@ class ChatStream:
             out = b"".join(pieces)
         return self._secrets.mask_content(out) if self._guard is not None else out
 
+    def repeated(self, data: bytes) -> int:
+        """How many leading bytes of *data* are whole chunks like one that passed before: they may go out as they are.
+
+        They are counted then, in :attr:`chunks` and wherever else a chunk counts. *data* begins an event.
+        """
+        template = self._template
+        if template is None or self._thinking.inside or self.over:
+            return 0
+        size, chunks, words = template.match(data)
+        if not chunks or (self._guard is not None and self._guard.wary(words)):
+            return 0
+        self._template_tries = TEMPLATE_TRIES
+        self.chunks += chunks
+        self.size += len(words) if words.isascii() else len(words.encode())
+        return size
+
     def take(self, event: Event) -> bytes:
         """The bytes for the client: the event as it came, a changed one, or nothing."""
         payload = event.data
@@ -152,7 +177,11 @@ class ChatStream:
             return self._general(event, payload)
         if len(chunk.choices) == 1:
             choice = chunk.choices[0]
-            if choice.finish_reason is None and choice.delta is not None and self._ordinary(choice.delta):
+            delta = choice.delta
+            if choice.finish_reason is None and delta is not None and self._ordinary(delta):
+                if delta.content and self._template_tries and self._thinking.begun:
+                    self._template_tries -= 1
+                    self._template = Template.of(event.raw, delta.content)
                 return event.raw
         return self._general(event, payload)
 

@@ -131,10 +131,24 @@ class Relay:
                 data = await response.chunk()
             except UpstreamError as problem:
                 return self._broken(problem)
-            if data:
-                events = framer.feed(data)
-            else:
+            if not data:
                 events, over = framer.finish(), True
+            elif size := self._repeated(data):
+                await exchange.write(data[:size])
+                events = framer.feed(data[size:])
+            else:
+                events = framer.feed(data)
+
+    def _repeated(self, data: bytes) -> int:
+        """How much of *data* is known to pass without a closer look."""
+        framer, stream = self._framer, self._stream
+        if not framer.at_rest:
+            return 0
+        before = stream.chunks
+        size = stream.repeated(data)
+        if size:
+            framer.passed(stream.chunks - before)
+        return size
 
     def _watch(self) -> None:
         """Move the deadline of the next chunk."""

@@ -102,6 +102,16 @@ class Framer:
             return []
         return self._take(data)
 
+    @property
+    def at_rest(self) -> bool:
+        """The next byte begins an event, and there is nothing to remember of those before it."""
+        return not (self._parts or self._cr or self.fault) and self._start is None
+
+    def passed(self, events: int) -> None:
+        """So many whole events of one line each were read by somebody else; only where the framer is at rest."""
+        self.lines += 2 * events
+        self._blank = 1
+
     def finish(self) -> list[Event]:
         """The end of the body: an event that no blank line closed counts too."""
         if self.fault is not None or not self._parts:
