@@ -85,7 +85,9 @@ class Response(Protocol):
         ...
 
     async def read(self, limit: int) -> bytes:
-        """The whole body. Raises UpstreamError, TOO_LARGE above *limit*; what was read is ``partial`` on the error."""
+        """The body, or what is left of it after ``chunk``. Raises UpstreamError, TOO_LARGE where that is more than
+        *limit* bytes; what was read is ``partial`` on the error.
+        """
         ...
 
     def close(self) -> None:

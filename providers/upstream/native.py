@@ -56,16 +56,17 @@ class NativeResponse:
         connection = self._connection
         if connection is None:
             return b""
-        connection.limit = limit
+        # What was taken as chunks does not count.
+        total = connection.limit = limit + connection.size - connection.buffered
         if connection.paused:
             connection.resume()
         try:
-            while not connection.ended and connection.size <= limit and connection.error is None:
+            while not connection.ended and connection.size <= total and connection.error is None:
                 await connection.waiting()
             pieces = connection.pieces
             body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             error = connection.error
-            if connection.size > limit:
+            if connection.size > total:
                 error = connection.fault(FaultKind.TOO_LARGE, f"body over {limit} bytes")
             elif connection.ended:
                 error = None

@@ -81,6 +81,22 @@ def test_a_second_request_reuses_the_connection_and_dials_nothing(client, provid
     assert first > 0 and second == 0 and provider_a.accepted == 1
 
 
+def test_what_was_taken_as_chunks_does_not_count_against_the_limit_of_the_rest(client, provider_a):
+    provider_a.script(stream(["x" * 6000, "y" * 6000]))
+
+    async def work(c):
+        response = await send(c, chat(provider_a.url, b'{"stream":true}'))
+        taken = b""
+        while b"[DONE]" not in taken:
+            taken += await response.chunk()
+        rest = await response.read(64)
+        second = await send(c, chat(provider_a.url))
+        await second.read(1 << 20)
+        return len(taken) > 12_000, rest, second.dial_ms
+
+    assert client(work) == (True, b"", 0) and provider_a.accepted == 1
+
+
 def test_an_answer_that_was_not_read_to_its_end_costs_its_connection(client, provider_a):
     provider_a.script(stall_after(1), answer("x"))
 

@@ -115,10 +115,11 @@ async def test_a_tool_call_streams(ab: Stage, provider_a: FakeProvider):
     assert got.events[-1] == "[DONE]" and ab.trail[0][4] == "success"
 
 
-async def test_the_connection_of_a_finished_stream_is_used_again(ab: Stage, provider_a: FakeProvider):
-    provider_a.script(stream(["a"]))
-    for _ in range(3):
-        await ab.ask(stream=True)
+@pytest.mark.parametrize("words", [3, 400], ids=["short", "long"])
+async def test_the_connection_of_a_finished_stream_is_used_again(ab: Stage, provider_a: FakeProvider, words: int):
+    provider_a.script(stream(["some words "] * words), stream(["some words "] * words))
+    for _ in range(2):
+        assert (await ab.ask(stream=True)).events[-1] == "[DONE]"
     assert provider_a.accepted == 1
 
 
