@@ -97,6 +97,24 @@ def test_an_event_of_one_node_is_seen_once_by_the_listeners_of_the_other(pair: t
     assert here.of("config.changed") == there.of("config.changed")
 
 
+def test_a_disabled_account_is_signed_out_of_both_nodes_at_once(pair: tuple[Product, Product, str]):
+    """operations 71. One cookie opens both nodes until then: sessions are shared."""
+    alpha, beta, _ = pair
+    made = alpha.manage(
+        "shell", "-c", "from modelhotel.models import User as U; U.objects.create_superuser('x', '', 'y-7')"
+    )
+    assert made.returncode == 0, made.stderr
+    with httpx.Client(timeout=10, trust_env=False) as browser:
+        browser.get(f"{alpha.url}/login/")
+        form = {"username": "x", "password": "y-7", "csrfmiddlewaretoken": browser.cookies["mh_csrf"]}
+        assert browser.post(f"{alpha.url}/login/", data=form).status_code == 302
+        asked = [f"{node.url}/api/settings" for node in (alpha, beta)]
+        assert [browser.get(url).status_code for url in asked] == [200, 200]
+        alpha.manage("shell", "-c", "from modelhotel.models import User as U; U.objects.update(is_active=False)")
+        assert [browser.get(url).status_code for url in asked] == [401, 401]
+        alpha.manage("shell", "-c", "from modelhotel.models import User as U; U.objects.update(is_active=True)")
+
+
 def test_a_node_of_several_workers_serves_and_ends_as_one(tmp_path: Path):
     with (
         fresh_postgres() as url,
