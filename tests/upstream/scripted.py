@@ -72,6 +72,7 @@ class ScriptedServer:
         self.open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.accepted = 0
+        self.played = {case: asyncio.Event() for case in scripts}
         self.carried: dict[str, int] = {}  # case -> the number of the connection its request came on
 
     async def __aenter__(self) -> "ScriptedServer":
@@ -98,6 +99,7 @@ class ScriptedServer:
         self.open.add(writer)
         self.accepted += 1
         number = self.accepted
+        case = ""
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             case = head.split("\r\nHost: ")[1].split(".test")[0]
@@ -110,6 +112,7 @@ class ScriptedServer:
                     await self._play(script, _length(head), reader, writer)
                     if script.end != End.OPEN:
                         return
+                    self.played[case].set()
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
         except (
             asyncio.CancelledError,
@@ -122,6 +125,8 @@ class ScriptedServer:
         finally:
             self.open.discard(writer)
             writer.close()
+            if case in self.carried:
+                self.played[case].set()
             self._tasks.discard(task)
 
     @staticmethod
@@ -176,7 +181,9 @@ async def ask(client: Any, server: ScriptedServer, case: str, request: Request, 
     finally:
         if response is not None:
             response.close()
-    await asyncio.sleep(PAUSE * 4)  # junk behind the answer, and the end of the connection, have arrived by then
+    async with asyncio.timeout(10):
+        await server.played[case].wait()
+    await asyncio.sleep(PAUSE * 2)  # junk behind the answer, and the end of the connection, have arrived by then
     return Seen(status, headers, body, fault, written, await _next(client, server, case))
 
 

@@ -19,7 +19,7 @@ from tests.upstream.scripted import End, Script, Seen, ask_all, differences, sai
 LENGTH = b"Content-Length: 2\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 OK = b"2\r\nok\r\n0\r\n\r\n"
-HANGS = 1.0  # seconds for an answer that never ends
+HANGS = 1.5  # seconds for an answer that never ends
 EDGE = 100 * 1024
 
 
