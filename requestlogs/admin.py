@@ -12,7 +12,7 @@ from unfold.paginator import InfinitePaginator
 from modelhotel.core.verbadmin import VerbAdmin, column, moment, value_column
 from providers.cache import SNAPSHOT
 from providers.models import Provider
-from requestlogs import backlog
+from requestlogs import api, backlog, purge
 from requestlogs.applog_admin import AppLogAdmin
 from requestlogs.models import AppLog, RequestLog
 from requestlogs.recorder import RECORDER
@@ -142,6 +142,11 @@ class RequestAdmin(VerbAdmin[RequestLog]):
     show_full_result_count = False
     paginator = InfinitePaginator
     actions = None
+    list_buttons = purge.buttons(
+        "request",
+        ["Rows of requests go for good, on every node, and with them what they cost.", "Running requests stay."],
+        api.purge,
+    )
     fieldsets = (
         (None, {"fields": ("time", "asked", "provider", "outcome", "kind", "error", "trail")}),
         ("Times", {"fields": ("duration", "latency", "headers", "ttft", "overhead", "parts", "hits")}),
@@ -149,6 +154,9 @@ class RequestAdmin(VerbAdmin[RequestLog]):
         ("Origin", {"fields": ("hash", "row", "endpoint", "streamed", "key", "key_id", "owner", "address", "at_node")}),
     )
     readonly_fields = [str(name) for _, options in fieldsets for name in options["fields"]]
+
+    def may_press(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("requestlogs.delete_requestlog"))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         RECORDER.flush()

@@ -99,9 +99,15 @@ def recorder_state(request: HttpRequest) -> dict[str, object]:
 
 @router.delete("/purge", summary="Delete request rows by age")
 def purge_logs(request: HttpRequest, body: Purge) -> HttpResponse:
-    sweep.delete_before(sweep.limit(body.older_than))
-    forget_cache()
+    purge(body.older_than)
     return HttpResponse(status=204)
+
+
+def purge(older_than: str) -> int:
+    """Raises Refusal."""
+    deleted = sweep.delete_before(sweep.limit(older_than))
+    forget_cache()
+    return deleted
 
 
 @router.get("/{log_id}", summary="One request")

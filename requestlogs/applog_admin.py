@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from django.contrib import messages
 from django.contrib.admin import DateFieldListFilter, SimpleListFilter
 from django.forms.widgets import Script
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from unfold.paginator import InfinitePaginator
 
-from modelhotel.core.verbadmin import Button, VerbAdmin, column, many, moment, value_column
-from requestlogs import applog, applog_api
+from modelhotel.core.verbadmin import VerbAdmin, column, moment, value_column
+from requestlogs import applog, applog_api, purge
 from requestlogs.applog_queries import COUNTS, Rows
 from requestlogs.models import AppLog
 
@@ -49,15 +48,6 @@ class SourceFilter(_Counted):
         return queryset.filter(source=self.value()) if self.value() else queryset
 
 
-def _purge(name: str, older_than: str, words: str) -> Button:
-    def run(page: VerbAdmin[Any], request: HttpRequest, obj: Any) -> None:
-        deleted = applog_api.purge(older_than)
-        page.message_user(request, f"{many(deleted, 'log line')} deleted.", messages.SUCCESS)
-
-    lines = ["Log lines go for good, on every node.", "Requests and their rows are not touched."]
-    return Button(name, f"Delete {words}", run, "delete", lambda obj: lines)
-
-
 class AppLogAdmin(VerbAdmin[AppLog]):
     """No verb stands behind a write of one line, so none is permitted."""
 
@@ -71,11 +61,10 @@ class AppLogAdmin(VerbAdmin[AppLog]):
     show_full_result_count = False
     paginator = InfinitePaginator
     actions = None
-    list_buttons = (
-        _purge("older-than-day", "1d", "older than a day"),
-        _purge("older-than-week", "1w", "older than a week"),
-        _purge("older-than-month", "1m", "older than a month"),
-        _purge("everything", "all", "everything"),
+    list_buttons = purge.buttons(
+        "log line",
+        ["Log lines go for good, on every node.", "Requests and their rows are not touched."],
+        applog_api.purge,
     )
     readonly_fields = ("time", "severity", "source", "whole", "at_node", "row")
     fieldsets = ((None, {"fields": readonly_fields}),)

@@ -120,7 +120,8 @@ class Edge:
 
 
 def _note_access(request: HttpRequest, method: str | None, status: int, seconds: float) -> None:
-    level = logging.DEBUG if request.path.startswith(_POLLED) else logging.INFO
+    polled = method in ("GET", "HEAD") and request.path.startswith(_POLLED)
+    level = logging.DEBUG if polled else logging.INFO
     if not access_log.isEnabledFor(level):
         return
     attrs = {

@@ -97,6 +97,21 @@ def test_an_event_of_one_node_is_seen_once_by_the_listeners_of_the_other(pair: t
     assert here.of("config.changed") == there.of("config.changed")
 
 
+def test_the_table_holds_the_lines_of_both_nodes_and_memory_those_of_the_one_that_answers(
+    pair: tuple[Product, Product, str],
+):
+    alpha, beta, token = pair
+
+    def nodes(node: Product, query: str) -> set[str]:
+        found = node.api("GET", f"/api/logs/app{query}", token=token).json()
+        return {line["node"] for line in (found["entries"] if query else found)}
+
+    wanted = "?history=true&source=lifecycle&search=ready"
+    assert eventually(lambda: nodes(alpha, wanted) == {"alpha", "beta"})
+    assert nodes(beta, wanted) == {"alpha", "beta"}
+    assert (nodes(alpha, ""), nodes(beta, "")) == ({"alpha"}, {"beta"})
+
+
 def test_a_disabled_account_is_signed_out_of_both_nodes_at_once(pair: tuple[Product, Product, str]):
     """operations 71. One cookie opens both nodes until then: sessions are shared."""
     alpha, beta, _ = pair
@@ -124,6 +139,8 @@ def test_a_node_of_several_workers_serves_and_ends_as_one(tmp_path: Path):
     ):
         node.wait_until_ready(60)
         assert eventually(lambda: node.output.count("lifecycle: ready") == 2, 30)
+        asked = "/api/logs/app?history=true&source=lifecycle&search=ready"
+        assert eventually(lambda: node.api("GET", asked).json()["total"] == 2)
         assert node.output.count("Model Hotel ") == 1
         assert node.output.count("FIRST ACCOUNT (save now") == 1
         assert node.api("PUT", "/api/settings", json={"circuit_breaker_threshold": "9"}).status_code == 200

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -262,6 +263,20 @@ def test_requests_say_which_endpoint_they_went_to_and_are_filtered_by_it(pages, 
     text = page.content.decode()
     table = text[text.index('id="result_list"') :].partition("</table>")[0]
     assert ("embeddings" in table) == ("two" in shown)
+
+
+def test_old_requests_are_deleted_after_a_question_and_running_ones_stay(pages, house):
+    now = SYSTEM.now()
+    for days, state in ((0, "completed"), (2, "completed"), (9, "failed"), (9, "streaming")):
+        at = now - timedelta(days=days)
+        RequestLog.objects.create(created_at=at, state=state, request_hash="a" * 16, endpoint_type="chat", model_id="m")
+    address = reverse("admin:requestlogs_requestlog_do", args=["older-than-week"])
+    assert "Running requests stay." in pages.post(address).content.decode()
+    assert RequestLog.objects.count() == 4
+    answer = pages.post(address, {"confirmed": "yes"}, follow=True)
+    assert "1 request deleted." in answer.content.decode()
+    pages.post(reverse("admin:requestlogs_requestlog_do", args=["everything"]), {"confirmed": "yes"})
+    assert [row.state for row in RequestLog.objects.all()] == ["streaming"]
 
 
 def test_a_setting_changed_on_its_page_holds_for_the_next_request(pages, house):
