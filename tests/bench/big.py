@@ -32,6 +32,11 @@ def fill(database: Path, models: int = MODELS, rows: int = ROWS) -> float:
     began = time.monotonic()
     with closing(sqlite3.connect(database, timeout=30)) as db, db:
         db.execute("PRAGMA synchronous = OFF")
+        db.execute("PRAGMA cache_size = -200000")
+        indexes = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'request_logs' AND sql <> ''"
+        dropped = db.execute(indexes).fetchall()
+        for index, _ in dropped:
+            db.execute(f'DROP INDEX "{index}"')
         own = db.execute("SELECT count(*) FROM models").fetchone()[0]
         _copy(
             db,
@@ -50,7 +55,8 @@ def fill(database: Path, models: int = MODELS, rows: int = ROWS) -> float:
             "request_logs",
             rows,
             {
-                "id": _ID,
+                # In order, as the key of a table that is filled at one go: a random one takes four times as long.
+                "id": "printf('%016x', n.i) || lower(hex(randomblob(8)))",
                 "created_at": f"strftime('%Y-%m-%d %H:%M:%f', 'now', '-' || ({ago}) || ' seconds')",
                 "request_hash": "lower(hex(randomblob(4)))",
                 "provider_id": filled,
@@ -61,6 +67,8 @@ def fill(database: Path, models: int = MODELS, rows: int = ROWS) -> float:
             },
             (rows,),
         )
+        for _, statement in dropped:
+            db.execute(statement)
     return time.monotonic() - began
 
 

@@ -183,6 +183,7 @@ def measure(plan: Plan, only: list[str], command: str) -> dict[str, Any]:
         "at": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
         "command": command,
         "machine": _machine(),
+        "rounds": plan.rounds,
         **{name: {} for name in ("versions", "left_out", "ready", "rss")},
         "runs": [],
     }

@@ -275,7 +275,7 @@ def markdown(found: Found) -> str:
     head = (
         f"`{found['command']}` of {found['at']} UTC, {took:.0f} minutes on {about['cores']} cores of {about['cpu']} "
         f"(load before it {about['load_before']:.1f}), Linux {about['kernel']}, Python {about['python']}. Medians of "
-        f"{1 + max((run['round'] for run in found['runs']), default=-1)} rounds."
+        f"{found['rounds']} {'round' if found['rounds'] == 1 else 'rounds'}."
     )
     parts = [[head], _targets(found)]
     if found["runs"]:

@@ -20,6 +20,7 @@ def found(*runs: dict[str, Any], **more: Any) -> dict[str, Any]:
         "command": "make bench",
         "machine": machine,
         "took_s": 60,
+        "rounds": 1,
         "runs": list(runs),
         **empty,
         **more,
