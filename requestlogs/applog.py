@@ -24,8 +24,8 @@ from requestlogs import bulk, columns
 
 #: Seconds between two batches. With LIMIT it is also the most that a flood of lines can make the database do.
 TICK = 0.5
-#: Lines that wait for the writer: 2,000 a second at most, about 3 % of a core; what a flood says beyond is lost.
-LIMIT = 1_000
+#: Lines that wait for the writer: 1,000 a second at most, about 1 % of a core; what a flood says beyond is lost.
+LIMIT = 500
 #: Lines of one transaction.
 BATCH = 500
 #: Lines kept in memory for ``GET /api/logs/app``.

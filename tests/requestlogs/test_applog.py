@@ -261,9 +261,9 @@ def test_a_flush_waits_for_the_thread_and_not_longer_than_told(lines, monkeypatc
 
 
 def test_many_lines_are_a_few_statements(lines, django_assert_max_num_queries):
-    lines.take([record(f"a: {n}") for n in range(1000)])
+    lines.take([record(f"a: {n}") for n in range(applog.LIMIT)])
     with django_assert_max_num_queries(20):
         lines.flush()
-    assert AppLog.objects.count() == 1000
-    assert len({row.id for row in AppLog.objects.all()}) == 1000
+    assert AppLog.objects.count() == applog.LIMIT
+    assert len({row.id for row in AppLog.objects.all()}) == applog.LIMIT
     assert isinstance(AppLog.objects.first().id, uuid.UUID)
