@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib.admin import DateFieldListFilter, SimpleListFilter
-from django.forms.widgets import Script
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from unfold.paginator import InfinitePaginator
@@ -110,6 +109,3 @@ class AppLogAdmin(VerbAdmin[AppLog]):
         """The whole term is one text, as it stands in the line."""
         term = search_term.strip().replace("\x00", "")
         return queryset.filter(message__icontains=term) if term else queryset, False
-
-    class Media:
-        js = (Script("modelhotel/copy.js", defer=True),)

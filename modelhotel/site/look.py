@@ -49,7 +49,7 @@ UNFOLD: dict[str, Any] = {
     "SHOW_VIEW_ON_SITE": False,
     "LOGIN": {"form": "modelhotel.accounts.forms.SignInForm"},
     "DASHBOARD_CALLBACK": "modelhotel.site.start.fill",
-    "STYLES": [lambda request: static("modelhotel/site.css")],
+    "STYLES": [lambda request: static("modelhotel/site.css"), lambda request: static("modelhotel/app/app.css")],
     "SCRIPTS": [lambda request: static("modelhotel/site.js"), _idle],
     "COLORS": {"primary": _ORANGE},
     "SIDEBAR": {
