@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from django.db import connections
+
 from modelhotel.core import logqueue, snapshots
 from modelhotel.core.environment import Environment
 from modelhotel.ops import database
@@ -18,6 +20,8 @@ from modelhotel.ops.startup import Console, prepare, stdout
 WORKERS = "MODELHOTEL_WORKERS"
 #: Allocations before a collection, per generation. A request leaves no cycles behind, so looking rarely is enough.
 GC_THRESHOLDS = (20_000, 50, 50)
+#: Seconds that the last words to the database may take.
+GOODBYE = 3.0
 log = logging.getLogger("lifecycle")
 
 
@@ -100,9 +104,8 @@ class Lifecycle:
             self.drain()
             for service in reversed(self._services):
                 self._end(service, service.stop)
-            if self.membership is not None:
-                self._leave(self.membership)
-            database.close_pool()
+            self._within(GOODBYE, "lease", self._leave)
+            self._within(GOODBYE, "pool", database.close_pool)
         log.info("lifecycle: stopped")
 
     @staticmethod
@@ -112,9 +115,20 @@ class Lifecycle:
         except Exception:
             log.exception("lifecycle: %s did not end well", service.name)
 
-    @staticmethod
-    def _leave(membership: Membership) -> None:
+    def _leave(self) -> None:
         try:
-            membership.leave()
+            if self.membership is not None:
+                self.membership.leave()
         except Exception as problem:  # without the database the row runs out by itself
             log.warning("lifecycle: lease not given back", extra={"attrs": {"reason": type(problem).__name__}})
+        finally:
+            connections.close_all()
+
+    @staticmethod
+    def _within(seconds: float, what: str, end: Callable[[], object]) -> None:
+        """A database that is frozen would keep the process until its budget is used up."""
+        thread = threading.Thread(target=end, name=what, daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if thread.is_alive():
+            log.warning("lifecycle: the database does not answer", extra={"attrs": {"left_open": what}})

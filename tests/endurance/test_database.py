@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from modelhotel.ops import serving
 from tests.endurance.load import Clients, Reply, call, either
 from tests.endurance.rows import rows, times
 from tests.upstream.server import answer, stream
@@ -61,7 +62,8 @@ def frozen_postgres(path: Path) -> Iterator[tuple[House, Freeze]]:
                     cut.thaw()
 
             through = place._replace(netloc=f"{place.username}@127.0.0.1:{cut.port}").geturl()
-            with house(path, {"DATABASE_URL": through, "MASTER_KEY": "m" * 40}) as home:
+            env = {"DATABASE_URL": through, "MASTER_KEY": "m" * 40, "ADMIN_TOKEN": "t0ken"}
+            with house(path, env) as home:
                 yield home, freeze
 
 
@@ -106,3 +108,17 @@ def test_traffic_goes_on_and_every_row_arrives_once(outage, shown: str, tmp_path
         assert eventually(lambda: product.api("GET", "/api/virtual-keys").json()[0]["tokens_used"] == counted, 10)
         state = product.api("GET", "/api/logs/recorder").json()
         assert (state["lost"], state["spilled"]) == (0, 0)
+
+
+@pytest.mark.postgres
+def test_a_stop_while_the_database_is_frozen_ends_well_and_the_next_start_writes_the_rows(tmp_path: Path):
+    with frozen_postgres(tmp_path) as (home, freeze), Clients() as clients:
+        home.a.script(answer("there"))
+        product = home.product
+        with freeze():
+            replies = [clients.run(call(product.url, home.key, model=GROUP, stream=False)) for _ in range(20)]
+            assert {reply.status for reply in replies} == {200}
+            assert product.stop(seconds=serving.BUDGET) == 0
+        assert "lifecycle: stopped" in product.output
+        with Product(tmp_path, product.env) as again:
+            assert eventually(lambda: times(rows(again)) == {reply.id: 1 for reply in replies}, 10)

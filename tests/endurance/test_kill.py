@@ -82,8 +82,9 @@ class Known:
         ids = [entry["model_uuid"] for entry in home.group["entries"]]
         self.orders = [ids, ids[::-1]]
         self.edits = 0
-        self.asked: dict[str, Any] = {}
-        self.acknowledged: dict[str, Any] = {}
+        began = {"setting": None, "order": int(home.group["entries"][0]["provider_name"] != "Alpha")}
+        self.asked: dict[str, Any] = dict(began)
+        self.acknowledged: dict[str, Any] = dict(began)
         self.keys: dict[str, str] = {}
         self.ids: dict[str, str] = {}
         self.deleted: list[str] = []
@@ -94,7 +95,7 @@ class Known:
         """Every acknowledged edit is there; the one in flight may be there or not."""
         assert self.refusals == []
         settings = product.api("GET", "/api/settings").json()
-        assert settings["request_timeout"] in (self.acknowledged["setting"], self.asked["setting"])
+        assert settings.get("request_timeout") in (self.acknowledged["setting"], self.asked["setting"])
         groups = product.api("GET", "/api/failover-groups").json()["groups"]
         (group,) = [group for group in groups if group["id"] == home.group["id"]]
         found = self.orders.index([entry["model_uuid"] for entry in group["entries"]])
@@ -105,7 +106,7 @@ class Known:
         for key in self.deleted[-3:]:
             assert models(product, key) == 401
         # What was in flight is settled by now, one way or the other.
-        self.acknowledged = {"setting": settings["request_timeout"], "order": found}
+        self.acknowledged = {"setting": settings.get("request_timeout"), "order": found}
         self.deleted += [self.deleting] if self.deleting and models(product, self.deleting) == 401 else []
 
 

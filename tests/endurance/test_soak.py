@@ -8,8 +8,8 @@ from tests.endurance.soak import FAULT_KINDS, Soak
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
-#: MB that the process may have grown by after the warm-up: caches still fill; a leak of a kilobyte per request is more.
-GROWTH = 12.0
+#: MB that the process may have grown by after the warm-up: caches still fill; a leak of a kilobyte a request is more.
+GROWTH = 10.0
 
 
 def test_after_a_minute_of_faults_everything_is_back_where_it_was(tmp_path: Path):
