@@ -92,7 +92,7 @@ def test_a_stream_without_end_is_cut_with_an_error_frame_and_a_marked_row(kind: 
         began = time.monotonic()
         home.product.process.send_signal(signal.SIGTERM)
         assert home.product.exit_code() == 0
-        assert serving.STREAMS - 1 < time.monotonic() - began < serving.DRAIN + 5
+        assert serving.STREAMS - 1 < time.monotonic() - began < serving.DRAIN + 20
         replies = streams.done()
         for reply in replies:
             assert (reply.status, reply.error) == (200, "")
@@ -141,7 +141,7 @@ def test_a_client_that_reads_nothing_does_not_hold_the_stop_up(tmp_path: Path):
         assert not any(call.done for call in home.a.calls)
         began = time.monotonic()
         assert home.product.stop(seconds=serving.BUDGET) == 0
-        assert time.monotonic() - began < serving.DRAIN + 6
+        assert time.monotonic() - began < serving.DRAIN + 20
         with Product(tmp_path, token=home.product.token) as product:
             found = rows(product)
     told = [(row["state"], row["status_code"], row["error_kind"], row["error_message"]) for row in found]
