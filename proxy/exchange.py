@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -43,6 +43,8 @@ _STREAM_HEADERS: tuple[Header, ...] = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
+#: The ASGI extension of our own server (``ops/cycle.py``) for pieces of a body.
+DIRECT = "modelhotel.direct"
 _KEEP_ALIVE: Header = (b"connection", b"keep-alive")
 _PRINTABLE = "".join(chr(c) for c in range(0x20, 0x7F) if chr(c) != "%")
 
@@ -51,6 +53,13 @@ _PRINTABLE = "".join(chr(c) for c in range(0x20, 0x7F) if chr(c) != "%")
 def header_text(text: str) -> bytes:
     """*text* as a header value: what is not printable ASCII becomes ``%XX`` of its UTF-8 bytes."""
     return quote(text, safe=_PRINTABLE).encode("ascii")
+
+
+class Direct(Protocol):
+    """What :data:`DIRECT` offers: *write_now* only when *ready*."""
+
+    def ready(self) -> bool: ...
+    def write_now(self, body: bytes) -> None: ...
 
 
 class Exchange:
@@ -62,6 +71,7 @@ class Exchange:
 
     __slots__ = (
         "_about",
+        "_direct",
         "_ended",
         "_streaming",
         "_task",
@@ -131,6 +141,7 @@ class Exchange:
         self._watch: _Watch | None = None
         self._task: asyncio.Task[None] | None = None
         self._watched: asyncio.Task[Any] | None = None
+        self._direct: Direct | None = None
 
     def accept(self, raw: bytes, body: dict[str, msgspec.Raw], model: str, stream: bool, include_usage: bool) -> None:
         """The body was read and is well-formed; sets the clocks that depend on *stream*."""
@@ -178,6 +189,7 @@ class Exchange:
     async def start_stream(self, extra: Iterable[Header] = (), status: int = 200) -> None:
         """The status line and the headers of an event stream: the commit point."""
         self.committed = self._streaming = True
+        self._direct = self.scope.get("extensions", {}).get(DIRECT)
         headers = [*_STREAM_HEADERS, *extra, *self.headers]
         if self.scope.get("http_version", "1.1") == "1.1":
             headers.append(_KEEP_ALIVE)
@@ -199,6 +211,11 @@ class Exchange:
     async def write(self, data: bytes) -> None:
         """Waits while the client does not read (backpressure). Raises nothing when the client left."""
         await self.send({"type": "http.response.body", "body": data, "more_body": True})
+
+    @property
+    def direct(self) -> "Direct | None":
+        """The way to the client that needs no turn of the event loop, where it is open at this moment."""
+        return self._direct if self._direct is not None and self._direct.ready() else None
 
     async def end(self) -> None:
         self._ended = True

@@ -11,6 +11,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
+DIRECT = "modelhotel.direct"
+"""The ASGI extension: ``scope["extensions"][DIRECT]`` is the cycle, for its ``ready`` and ``write_now``."""
 #: A body this large is not copied to stand behind its head. Bytes.
 _LARGE = 16 * 1024
 _REMEMBERED = 512
@@ -81,6 +83,16 @@ class Cycle(RequestResponseCycle):
             raise RuntimeError(f"Expected ASGI message 'http.response.body', but got '{kind}'.")
         else:
             self._continue(message.get("body", b""), message.get("more_body", False))
+
+    def ready(self) -> bool:
+        """Whether a piece of a running stream can be written in this turn."""
+        return not (self._head or self.flow.write_paused or self.disconnected or self.response_complete) and bool(
+            self.chunked_encoding
+        )
+
+    def write_now(self, body: bytes) -> None:
+        """The same as ``send`` of a piece with more to come, in the caller's turn; only when :meth:`ready`."""
+        self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
 
     def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Put the head together. It is written with the body, or in the next turn of the loop where none came."""

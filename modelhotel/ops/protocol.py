@@ -15,7 +15,7 @@ from typing import Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from modelhotel.ops.cycle import Cycle
+from modelhotel.ops.cycle import DIRECT, Cycle
 
 HEAD_LIMIT = 64 * 1024
 """Bytes of a request line with its headers, and of anything else between two pieces of body."""
@@ -106,6 +106,7 @@ class Connection(HttpToolsProtocol):
             keep_alive=keep_alive,
             on_response=self.on_response_complete,
         )
+        scope["extensions"] = {DIRECT: cycle}
         self.cycle = cycle
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)

@@ -15,7 +15,7 @@ import httpcore
 import httpx
 
 from providers.upstream.dial import SystemResolver, dial_fault, tls_context
-from providers.upstream.interface import IDLE_SECONDS, IDLE_TOTAL, FaultKind, Request, Resolver, UpstreamError
+from providers.upstream.interface import IDLE_SECONDS, IDLE_TOTAL, FaultKind, Request, Resolver, Sift, UpstreamError
 from providers.upstream.proxies import Proxies, Proxy
 from providers.upstream.target import Target, encode_headers, first, parse
 
@@ -188,7 +188,7 @@ class HttpxResponse:
         if self._timer is not None and not self._timer.expired():
             self._timer.reschedule(when)
 
-    async def chunk(self) -> bytes:
+    async def chunk(self, sift: Sift | None = None) -> bytes:
         if self._over:
             return b""
         if self._body is None:

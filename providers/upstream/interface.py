@@ -4,7 +4,7 @@ Two implementations: ``native`` (asyncio + httptools) and ``httpx_client``. Both
 checked, never follow redirects, send exactly the headers given, and map every foreign error to :class:`UpstreamError`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -17,6 +17,10 @@ IDLE_SECONDS = 120.0  # how long a pooled connection may rest
 IDLE_TOTAL = 200  # resting connections of one client
 IDLE_PER_HOST = 20
 HEADER_LIMIT = 100 * 1024  # bytes of one response head; the same in both clients
+
+
+Sift = Callable[[bytes], bool]
+"""Takes a piece of a body in the turn in which it arrives, without waking the task that waits. Must not raise."""
 
 
 class FaultKind(StrEnum):
@@ -73,9 +77,10 @@ class Response(Protocol):
         """First value of the lower-case *name*."""
         ...
 
-    async def chunk(self) -> bytes:
+    async def chunk(self, sift: Sift | None = None) -> bytes:
         """All bytes that have arrived, at least one; ``b""`` at the end of the body. Raises UpstreamError.
 
+        While it waits, what arrives may be offered to *sift* instead, which takes all of it (True) or nothing.
         Content-Encoding is never decoded: requests ask for identity.
         """
         ...

@@ -5,7 +5,7 @@ import ssl
 from time import perf_counter
 
 from providers.upstream.dial import SystemResolver, connect_first, dial_fault, tls_context
-from providers.upstream.interface import FaultKind, Request, Resolver, UpstreamError
+from providers.upstream.interface import FaultKind, Request, Resolver, Sift, UpstreamError
 from providers.upstream.pool import Lane, Pool
 from providers.upstream.proxies import Proxies
 from providers.upstream.target import Target, encode_headers, first, parse
@@ -34,13 +34,15 @@ class NativeResponse:
         if self._connection is not None:
             self._connection.until(NEVER if when is None else when)
 
-    async def chunk(self) -> bytes:
+    async def chunk(self, sift: Sift | None = None) -> bytes:
         connection = self._connection
         if connection is None:
             return b""
+        connection.sift = sift
         try:
             while True:
                 if connection.pieces:
+                    connection.sift = None
                     return connection.take()
                 if connection.error is not None:
                     raise connection.error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import httptools
 
-from providers.upstream.interface import HEADER_LIMIT, IDLE_SECONDS, FaultKind, UpstreamError
+from providers.upstream.interface import HEADER_LIMIT, IDLE_SECONDS, FaultKind, Sift, UpstreamError
 from providers.upstream.target import first
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Connection(asyncio.Protocol):
         "pieces",
         "pool",
         "quiet",
+        "sift",
         "size",
         "status",
         "timer",
@@ -82,6 +83,7 @@ class Connection(asyncio.Protocol):
         self.limit = -1  # >= 0 while the whole body is gathered: wake only at its end
         self.headers: list[tuple[bytes, bytes]] = []
         self.pieces: list[bytes] = []
+        self.sift: Sift | None = None
 
     # ------------------------------------------------------------ transport
 
@@ -118,12 +120,26 @@ class Connection(asyncio.Protocol):
             return
         limit = self.limit
         if limit < 0:
+            if self.sift is not None and self._sifted():
+                return
             if self.buffered > HIGH_WATER and not self.paused:
                 self.paused = True
                 self.transport.pause_reading()
         elif self.size <= limit and not self.ended:
             return
         self.wake()
+
+    def _sifted(self) -> bool:
+        """Whether everything that waits was taken without the reader; only while it waits, and never the end."""
+        waiter = self.waiter
+        if self.ended or self.error is not None or not self.pieces or waiter is None or waiter.done():
+            return False
+        data = self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
+        if self.sift is None or not self.sift(data):
+            return False
+        self.pieces.clear()
+        self.buffered = 0
+        return True
 
     def eof_received(self) -> None:
         """The transport closes itself; ``connection_lost`` tells what that meant."""

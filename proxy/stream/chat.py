@@ -149,16 +149,17 @@ class ChatStream:
             out = b"".join(pieces)
         return self._secrets.mask_content(out) if self._guard is not None else out
 
-    def repeated(self, data: bytes) -> int:
+    def repeated(self, data: bytes, *, whole: bool = False) -> int:
         """How many leading bytes of *data* are whole chunks like one that passed before: they may go out as they are.
 
-        They are counted then, in :attr:`chunks` and wherever else a chunk counts. *data* begins an event.
+        They are counted then, in :attr:`chunks` and wherever else a chunk counts. *data* begins an event. *whole*:
+        0 unless it is all of them.
         """
         template = self._template
         if template is None or self._thinking.inside or self.over:
             return 0
         size, chunks, words = template.match(data)
-        if not chunks or (self._guard is not None and self._guard.wary(words)):
+        if not chunks or (whole and size != len(data)) or (self._guard is not None and self._guard.wary(words)):
             return 0
         self._template_tries = TEMPLATE_TRIES
         self.chunks += chunks

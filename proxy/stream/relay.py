@@ -128,7 +128,7 @@ class Relay:
                 return self._body_over()
             self._watch()
             try:
-                data = await response.chunk()
+                data = await response.chunk(self._sift)
             except UpstreamError as problem:
                 return self._broken(problem)
             if not data:
@@ -139,13 +139,22 @@ class Relay:
             else:
                 events = framer.feed(data)
 
-    def _repeated(self, data: bytes) -> int:
-        """How much of *data* is known to pass without a closer look."""
+    def _sift(self, data: bytes) -> bool:
+        """What passes without a closer look goes on in the turn in which it came, without waking this task."""
+        direct = self._exchange.direct
+        if direct is None or not self._repeated(data, whole=True):
+            return False
+        direct.write_now(data)
+        self._watch()
+        return True
+
+    def _repeated(self, data: bytes, *, whole: bool = False) -> int:
+        """How much of *data* is known to pass without a closer look; *whole*: 0 unless all of it."""
         framer, stream = self._framer, self._stream
         if not framer.at_rest:
             return 0
         before = stream.chunks
-        size = stream.repeated(data)
+        size = stream.repeated(data, whole=whole)
         if size:
             framer.passed(stream.chunks - before)
         return size

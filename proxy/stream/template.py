@@ -38,7 +38,11 @@ class Template:
         """How far *data* consists of such chunks: (bytes, chunks, their joined text); zeros where not at all."""
         if not data.startswith(self._before):
             return 0, 0, ""
-        texts, size = self._texts(data)
+        text = data[len(self._before) : -len(self._after)]
+        if text and data.endswith(self._after) and b'"' not in text:
+            texts, size = [text], len(data)
+        else:
+            texts, size = self._texts(data)
         plain = b"".join(texts)
         if plain.translate(None, _SPECIAL) != plain:
             return 0, 0, ""

@@ -14,6 +14,7 @@ from typing import Any
 
 from providers.upstream import select
 from proxy.app import application
+from proxy.exchange import DIRECT
 
 WAIT = 20.0  # seconds; no request of a test takes longer
 
@@ -70,6 +71,7 @@ class Client:
         self.answer = Answer()
         self.left = asyncio.Event()
         self.written = asyncio.Condition()
+        self.direct = 0  # pieces that came by write_now
 
     async def receive(self) -> dict[str, Any]:
         if self.taken < len(self.pieces):
@@ -95,6 +97,18 @@ class Client:
         if not message.get("more_body", False):
             answer.complete = True
             self.left.set()  # a server reports the end of an exchange in the same words
+        await self._tell()
+
+    def ready(self) -> bool:
+        """With ``write_now``: the extension of our own server that streams use while they only pass on."""
+        return bool(self.answer.status) and not self.answer.complete
+
+    def write_now(self, body: bytes) -> None:
+        self.answer.pieces.append(body)
+        self.direct += 1
+        self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
         async with self.written:
             self.written.notify_all()
 
@@ -145,7 +159,9 @@ def client(
         "client": (peer, 40000),
         "server": ("127.0.0.1", 8080),
     }
-    return Client(scope, pieces)
+    made = Client(scope, pieces)
+    scope["extensions"] = {DIRECT: made}
+    return made
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:

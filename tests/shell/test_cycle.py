@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import uvicorn
 
+from modelhotel.ops.cycle import DIRECT
 from modelhotel.ops.protocol import Connection
+from proxy import exchange
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -253,3 +255,55 @@ def test_a_request_in_hand_is_no_rest():
         return len(wire.writes), wire.closed
 
     assert asyncio.run(run()) == (2, False)
+
+
+def test_a_piece_of_a_running_stream_can_be_written_in_the_turn_it_came():
+    ready: list[bool] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        direct = scope["extensions"][DIRECT]
+        ready.append(direct.ready())
+        await send(_start())
+        ready.append(direct.ready())  # the head is not out yet
+        await send(_body(b"one", more=True))
+        ready.append(direct.ready())
+        direct.write_now(b"two!")
+        connection_of[0].flow.pause_writing()
+        ready.append(direct.ready())  # the client does not read
+        connection_of[0].flow.resume_writing()
+        await send(_body(b""))
+        ready.append(direct.ready())
+
+    connection_of: list[Connection] = []
+
+    async def run() -> Wire:
+        config = uvicorn.Config(app, log_config=None, server_header=False, date_header=False, lifespan="off")
+        config.load()
+        wire = Wire()
+        connection = Connection(
+            config=config, server_state=uvicorn.server.ServerState(), app_state={}, _loop=asyncio.get_running_loop()
+        )
+        connection_of.append(connection)
+        connection.connection_made(wire)
+        connection.data_received(GET)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return wire
+
+    wire = asyncio.run(run())
+    assert ready == [False, False, True, False, False]
+    assert wire.writes[1:] == [b"4\r\ntwo!\r\n", b"0\r\n\r\n"]
+    assert exchange.DIRECT == DIRECT
+
+
+def test_a_body_of_known_length_is_no_running_stream():
+    ready: list[bool] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(_start((b"content-length", b"4")))
+        await send(_body(b"ab", more=True))
+        ready.append(scope["extensions"][DIRECT].ready())
+        await send(_body(b"cd"))
+
+    asyncio.run(_served(app, GET))
+    assert ready == [False]

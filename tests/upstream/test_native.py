@@ -329,3 +329,84 @@ def test_cancelling_a_dial_that_never_ends_leaves_nothing_behind(loop):
             await _until(lambda: rig.open_files() <= before)
 
         native(work, loop)
+
+
+# ---------------------------------------------------------------- sifting
+
+
+def test_what_is_sifted_does_not_wake_the_reader_and_the_rest_does(loop, provider_a):
+    provider_a.script(events("one", "two", "three", "stop", "four", delay=0.02))
+    sifted: list[bytes] = []
+
+    def sift(data: bytes) -> bool:
+        if b"stop" in data:
+            return False
+        sifted.append(data)
+        return True
+
+    async def work(c):
+        response = await send(c, chat(provider_a.url))
+        await response.chunk(sift)  # what came with the head is there already
+        woken = await response.chunk(sift)
+        rest = b""
+        while data := await response.chunk():
+            rest += data
+        return woken, rest
+
+    woken, rest = native(work, loop)
+    assert b"stop" in woken and b"four" in rest
+    assert b"three" in b"".join(sifted) and b"stop" not in b"".join(sifted)
+
+
+def test_the_end_of_a_body_always_wakes_its_reader(loop, provider_a):
+    provider_a.script(events("one", "two", delay=0.02))
+    sifted: list[bytes] = []
+
+    async def work(c):
+        response = await send(c, chat(provider_a.url))
+        rest = b""
+        while data := await response.chunk(lambda piece: not sifted.append(piece)):
+            rest += data
+        return rest
+
+    rest = native(work, loop)
+    assert b"one" in b"".join(sifted) + rest and b"two" in b"".join(sifted) + rest
+
+
+def test_a_reader_that_does_not_wait_is_not_passed_by(loop, provider_a):
+    provider_a.script(events("one", "two", "three", delay=0.02))
+    sifted: list[bytes] = []
+
+    async def work(c):
+        response = await send(c, chat(provider_a.url))
+        first = await response.chunk(lambda piece: bool(sifted.append(piece)))
+        await asyncio.sleep(0.2)  # everything arrives while nobody waits
+        before = len(sifted)
+        rest = b""
+        while data := await response.chunk(lambda piece: bool(sifted.append(piece))):
+            rest += data
+        return first, before, rest
+
+    first, before, rest = native(work, loop)
+    assert before <= 1
+    assert b"one" in first and b"three" in first + rest
+
+
+def test_silence_ends_a_sifted_stream_at_its_moved_deadline(loop, provider_a):
+    provider_a.script(stall_after(3))
+
+    async def work(c):
+        response = await send(c, chat(provider_a.url))
+        now = asyncio.get_running_loop().time
+
+        def sift(data: bytes) -> bool:
+            response.deadline(now() + 0.1)
+            return True
+
+        response.deadline(now() + 5)
+        with pytest.raises(UpstreamError) as caught:
+            while await response.chunk(sift):
+                response.deadline(now() + 0.1)
+        return caught.value.kind
+
+    assert native(work, loop) is FaultKind.BODY_TIMEOUT
