@@ -107,7 +107,7 @@ def test_toasts_are_not_repeated_and_four_at_most_are_on_screen(hotel, page):
     page.mouse.move(5, 5)  # one under the pointer stays
     for _ in range(6):
         page.clock.run_for(4100)
-    expect(toasts).to_have_text([re.compile("176 more messages were not shown")])
+    expect(toasts).to_have_text([re.compile(r"17\d more messages were not shown")])
     page.clock.run_for(4100)
     expect(toasts).to_have_count(0)
 
