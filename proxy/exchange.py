@@ -71,7 +71,6 @@ class Exchange:
 
     __slots__ = (
         "_about",
-        "_direct",
         "_ended",
         "_streaming",
         "_task",
@@ -82,6 +81,7 @@ class Exchange:
         "committed",
         "contacted",
         "deadline",
+        "direct",
         "draft",
         "endpoint",
         "gone",
@@ -141,7 +141,8 @@ class Exchange:
         self._watch: _Watch | None = None
         self._task: asyncio.Task[None] | None = None
         self._watched: asyncio.Task[Any] | None = None
-        self._direct: Direct | None = None
+        #: The way to the client that needs no turn of the event loop, where the server has one.
+        self.direct: Direct | None = None
 
     def accept(self, raw: bytes, body: dict[str, msgspec.Raw], model: str, stream: bool, include_usage: bool) -> None:
         """The body was read and is well-formed; sets the clocks that depend on *stream*."""
@@ -189,7 +190,7 @@ class Exchange:
     async def start_stream(self, extra: Iterable[Header] = (), status: int = 200) -> None:
         """The status line and the headers of an event stream: the commit point."""
         self.committed = self._streaming = True
-        self._direct = self.scope.get("extensions", {}).get(DIRECT)
+        self.direct = self.scope.get("extensions", {}).get(DIRECT)
         headers = [*_STREAM_HEADERS, *extra, *self.headers]
         if self.scope.get("http_version", "1.1") == "1.1":
             headers.append(_KEEP_ALIVE)
@@ -211,11 +212,6 @@ class Exchange:
     async def write(self, data: bytes) -> None:
         """Waits while the client does not read (backpressure). Raises nothing when the client left."""
         await self.send({"type": "http.response.body", "body": data, "more_body": True})
-
-    @property
-    def direct(self) -> "Direct | None":
-        """The way to the client that needs no turn of the event loop, where it is open at this moment."""
-        return self._direct if self._direct is not None and self._direct.ready() else None
 
     async def end(self) -> None:
         self._ended = True

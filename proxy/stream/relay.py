@@ -16,11 +16,13 @@ from proxy import answers, shutdown
 from proxy.exchange import Exchange
 from proxy.stream.chat import ChatStream
 from proxy.stream.sse import Event, Fault, Framer
-from proxy.stream.watchdog import Watchdog
+from proxy.stream.watchdog import PATIENT_AFTER, Watchdog
 from requestlogs.recorder import INTERRUPTED
 
 log = logging.getLogger("proxy")
 
+#: Seconds between two moves of the deadline while chunks only pass on.
+WATCH_STEP = 0.05
 DONE = b"data: [DONE]\n\n"
 TRUNCATED = "stream truncated: upstream closed before a finish_reason"
 NOTHING_CAME = "stream truncated: upstream closed connection without [DONE] sentinel"
@@ -74,6 +76,8 @@ class Relay:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._interrupted = False
+        self._watch_again = 0.0
+        self._patient = False
         self._watchdog = Watchdog(clocks.stall, self._loop.time(), framer.lines, framer.pending)
 
     def interrupt(self) -> None:
@@ -142,10 +146,13 @@ class Relay:
     def _sift(self, data: bytes) -> bool:
         """What passes without a closer look goes on in the turn in which it came, without waking this task."""
         direct = self._exchange.direct
-        if direct is None or not self._repeated(data, whole=True):
+        if direct is None or not direct.ready() or not self._repeated(data, whole=True):
             return False
         direct.write_now(data)
-        self._watch()
+        now, patient = self._loop.time(), self._stream.chunks > PATIENT_AFTER
+        if now >= self._watch_again or patient is not self._patient:
+            self._watch_again, self._patient = now + WATCH_STEP, patient
+            self._watch(WATCH_STEP)
         return True
 
     def _repeated(self, data: bytes, *, whole: bool = False) -> int:
@@ -159,11 +166,11 @@ class Relay:
             framer.passed(stream.chunks - before)
         return size
 
-    def _watch(self) -> None:
-        """Move the deadline of the next chunk."""
+    def _watch(self, slack: float = 0.0) -> None:
+        """Move the deadline of the next chunk; *slack* seconds later, where the ones until then will not move it."""
         framer, clocks = self._framer, self._clocks
         stall = self._watchdog.deadline(self._loop.time(), framer.lines, framer.pending, self._stream.chunks)
-        self._response.deadline(min(stall, clocks.until))
+        self._response.deadline(min(stall + slack, clocks.until))
 
     # -- how it ended
 
