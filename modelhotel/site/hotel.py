@@ -1,9 +1,16 @@
 """The admin site: unfold's, with our start page and the settings page."""
 
+from typing import Any
+
+from django.http import HttpRequest
 from django.urls import URLPattern, path
 from unfold.sites import UnfoldAdminSite
 
+from modelhotel.core.version import VERSION
+from modelhotel.models import User
 from modelhotel.site import settings_page
+
+_ROLES = {"admin": "Administrator", "viewer": "Viewer: looks, changes nothing", "user": "User"}
 
 
 class HotelSite(UnfoldAdminSite):  # type: ignore[misc]
@@ -12,3 +19,8 @@ class HotelSite(UnfoldAdminSite):  # type: ignore[misc]
 
     def extra_urls(self) -> list[URLPattern]:
         return [path("settings/", self.admin_view(settings_page.page), name="settings")]
+
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        user = request.user
+        role = user.actor.role if isinstance(user, User) else ""
+        return {**super().each_context(request), "mh_version": VERSION, "mh_role": _ROLES.get(role, role)}

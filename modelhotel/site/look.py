@@ -14,8 +14,14 @@ def _may(permission: str) -> Callable[[HttpRequest], bool]:
     return lambda request: bool(request.user.has_perm(permission))
 
 
-def _item(title: str, icon: str, view: str, permission: str) -> dict[str, Any]:
-    return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{view}"), "permission": _may(permission)}
+def _item(title: str, icon: str, view: str, permission: str, key: str = "") -> dict[str, Any]:
+    """*key*: the name by which a script puts a badge on it."""
+    link = reverse_lazy(f"admin:{view}")
+    return {"title": title, "icon": icon, "link": link, "permission": _may(permission), "key": key}
+
+
+def _static(path: str) -> Callable[[HttpRequest], str]:
+    return lambda request: static(path)
 
 
 def _idle(request: HttpRequest) -> str:
@@ -49,8 +55,8 @@ UNFOLD: dict[str, Any] = {
     "SHOW_VIEW_ON_SITE": False,
     "LOGIN": {"form": "modelhotel.accounts.forms.SignInForm"},
     "DASHBOARD_CALLBACK": "modelhotel.site.start.fill",
-    "STYLES": [lambda request: static("modelhotel/site.css"), lambda request: static("modelhotel/app/app.css")],
-    "SCRIPTS": [lambda request: static("modelhotel/site.js"), _idle],
+    "STYLES": [_static("modelhotel/site.css"), _static("modelhotel/app/app.css"), _static("modelhotel/app/shell.css")],
+    "SCRIPTS": [_static("modelhotel/theme.js"), _static("modelhotel/site.js"), _idle],
     "COLORS": {"primary": _ORANGE},
     "SIDEBAR": {
         "navigation": [
@@ -59,7 +65,13 @@ UNFOLD: dict[str, Any] = {
                     {"title": "Overview", "icon": "dashboard", "link": reverse_lazy("admin:index")},
                     _item("Providers", "dns", "providers_provider_changelist", "providers.view_provider"),
                     _item("Models", "deployed_code", "providers_model_changelist", "providers.view_model"),
-                    _item("Failover", "alt_route", "failover_failovergroup_changelist", "failover.view_failovergroup"),
+                    _item(
+                        "Failover",
+                        "alt_route",
+                        "failover_failovergroup_changelist",
+                        "failover.view_failovergroup",
+                        "failover",
+                    ),
                     _item("Virtual keys", "key", "proxy_virtualkey_changelist", "proxy.view_virtualkey"),
                     _item("Requests", "list_alt", "requestlogs_requestlog_changelist", "requestlogs.view_requestlog"),
                     _item("App logs", "terminal", "requestlogs_applog_changelist", "requestlogs.view_applog"),

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 from tests.upstream.server import FakeProvider, answer
 from tests.wire.product import Product
@@ -91,6 +92,13 @@ class Watched:
             "response",
             lambda got: got.status >= 400 and self.complaints.append(f"{got.status} {got.url}"),
         )
+        page.on("request", self._notice)
+
+    def _notice(self, request: Request) -> None:
+        # A violation of the content-security policy is told on the console; this is what a looser one would let out.
+        parts = urlsplit(request.url)
+        if parts.scheme not in ("data", "blob") and parts.hostname != "127.0.0.1":
+            self.complaints.append(f"a request to another host: {request.url}")
 
 
 def _page(hotel: Hotel, name: str, password: str) -> Iterator[Page]:
@@ -111,7 +119,8 @@ def _page(hotel: Hotel, name: str, password: str) -> Iterator[Page]:
 
 @pytest.fixture
 def page(hotel: Hotel) -> Iterator[Page]:
-    """A page of the administrator. Console errors, script errors and failed loads fail the test."""
+    """A page of the administrator. Console errors (violations of the content-security policy are some), script errors,
+    failed loads and requests to another host fail the test."""
     yield from _page(hotel, "admin", "correct-horse-7")
 
 

@@ -1,0 +1,191 @@
+"""The frame around every page: navigation, badges, toasts, the broken stream, the drawer, the errors shelf."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.upstream.server import answer, status
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+RESET = "/api/failover-groups/circuit-breaker/reset"
+
+
+def own_page(hotel, **options):
+    """A page that may complain: what breaks here is broken on purpose."""
+    context = hotel.browser.new_context(storage_state=hotel.states["admin"], **options)
+    context.set_default_timeout(8000)
+    return context.new_page()
+
+
+@pytest.fixture
+def broken(hotel):
+    """Calling it makes Alpha/flaky fail five times, which opens its circuit."""
+    hotel.product.api("POST", RESET)
+
+    def fail():
+        hotel.a.script(status(503), model="flaky")
+        for _ in range(5):
+            hotel.chat("Alpha/flaky")
+
+    yield fail
+    hotel.a.script(answer("from A"), model="flaky")
+    hotel.product.api("POST", RESET)
+
+
+def test_a_circuit_that_opens_is_told_by_a_toast_and_counted_in_the_navigation(hotel, page, broken):
+    """operations 56, for the frame; circuit-breaker 17: the numbers count providers and the tooltip names them."""
+    page.goto(f"{hotel.url}/settings/")
+    link = page.locator("[data-nav=failover]")
+    expect(page.locator(".mh-nav-badge")).to_have_count(0)
+    expect(page.locator(".mh-live")).to_be_hidden()
+    broken()
+    expect(page.locator(".mh-toast[data-tone=warning]")).to_contain_text("circuit breaker: open for model flaky")
+    expect(link.locator(".mh-nav-badge[data-tone=warn]")).to_have_text("1")
+    expect(link).to_have_attribute("title", re.compile("numbers count providers.*still used: Alpha$", re.DOTALL))
+    hotel.product.api("PUT", "/api/settings", json={"circuit_breaker_span_models": "1"})
+    try:
+        expect(link.locator(".mh-nav-badge[data-tone=bad]")).to_have_text("1")
+        expect(link).to_have_attribute("title", re.compile("skipped as a whole: Alpha$"))
+        expect(page.locator(".mh-toast")).to_have_count(1)  # a changed setting is no toast
+    finally:
+        hotel.product.api("DELETE", "/api/settings", json={"keys": ["circuit_breaker_span_models"]})
+
+
+def test_quota_pinned_providers_have_a_line_of_their_own(hotel, page):
+    page.goto(f"{hotel.url}/settings/")
+    script = """async () => (await import('/static/modelhotel/app/circuits.js')).count({ providers: [
+      { provider_name: 'A', state: 'closed', provider_open: false },
+      { provider_name: 'B', state: 'half-open', provider_open: false },
+      { provider_name: 'C', state: 'open', provider_open: true, quota_pinned: true },
+      { provider_name: 'D', state: 'half-open', provider_open: false, quota_pinned: true },
+    ] })"""
+    assert page.evaluate(script) == {"degraded": ["B", "D"], "skipped": ["C"], "pinned": ["C"]}
+
+
+def test_a_broken_stream_is_told_and_resumed_without_a_loss(hotel, page, broken):
+    """operations 47 and 58, for the frame: what happened meanwhile is told after the reconnect."""
+    page.goto(f"{hotel.url}/settings/")  # signs in
+    mine = own_page(hotel)
+    mine.goto(f"{hotel.url}/settings/")
+    broken()
+    expect(mine.locator(".mh-toast")).to_contain_text("flaky")
+    mine.locator(".mh-toast-close").click()
+    hotel.a.script(answer("from A"), model="flaky")
+    mine.route("**/api/events", lambda route: route.abort())
+    mine.reload()
+    expect(mine.locator(".mh-live")).to_have_text("Reconnecting …")
+    hotel.product.api("POST", RESET)
+    broken()
+    mine.unroute("**/api/events")
+    expect(mine.locator(".mh-live")).to_be_hidden(timeout=15_000)
+    expect(mine.locator(".mh-toast")).to_contain_text("open for model flaky")
+    mine.context.close()
+
+
+def test_a_session_that_ended_leads_to_the_sign_in_page_and_back(hotel, page):
+    """operations 49, for the page."""
+    context = hotel.browser.new_context()
+    mine = context.new_page()
+    mine.goto(f"{hotel.url}/login/?next=/proxy/virtualkey/%3Fq%3Dapp")
+    hotel.sign_in(mine, "admin", "correct-horse-7")
+    expect(mine.locator("#searchbar")).to_have_value("app")
+    context.clear_cookies()
+    mine.evaluate("import('/static/modelhotel/app/api.js').then((m) => m.api('GET', '/api/settings')).catch(() => {})")
+    expect(mine.get_by_text("Your session has expired.")).to_be_visible()
+    hotel.sign_in(mine, "admin", "correct-horse-7")
+    expect(mine.locator("#searchbar")).to_have_value("app")
+    context.close()
+
+
+def test_below_900_pixels_the_sidebar_is_a_drawer(hotel, page):
+    page.set_viewport_size({"width": 900, "height": 800})
+    page.goto(f"{hotel.url}/settings/")
+    link = page.get_by_role("link", name="Providers", exact=True)
+    expect(link).to_be_visible()
+    page.set_viewport_size({"width": 899, "height": 800})
+    expect(link).to_be_hidden()
+    menu = page.get_by_role("button", name="Open the menu")
+    menu.focus()
+    page.keyboard.press("Enter")
+    expect(link).to_be_visible()
+    expect(menu).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("Escape")
+    expect(link).to_be_hidden()
+    menu.click()
+    link.click()
+    page.wait_for_url("**/providers/**")
+    expect(page.get_by_role("link", name="Models", exact=True)).to_be_hidden()
+
+
+def test_the_keyboard_reaches_filter_theme_and_sign_out(hotel, page):
+    """operations 2.3: a slash focuses the page filter; the ring is visible."""
+    page.goto(f"{hotel.url}/proxy/virtualkey/")
+    page.locator("body").press("/")
+    expect(page.locator("#searchbar")).to_be_focused()
+    page.keyboard.type("a/b")
+    expect(page.locator("#searchbar")).to_have_value("a/b")
+    switch = page.get_by_role("button", name="Switch between light and dark")
+    before = page.locator("html").get_attribute("class")
+    switch.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).not_to_have_class(before)
+    page.keyboard.press("Tab")
+    out = page.get_by_role("button", name="Sign out")
+    expect(out).to_be_focused()
+    assert out.evaluate("(e) => getComputedStyle(e).outlineStyle") == "solid"
+    expect(page.locator(".mh-version")).to_have_text(re.compile(r"\d+\.\d+"))
+    expect(page.locator(".mh-who")).to_contain_text("Administrator")
+
+
+def test_failures_stand_on_the_shelf_until_they_are_dismissed(hotel, page, broken):
+    broken()
+    hotel.chat("Alpha/never-heard-of")
+    page.goto(f"{hotel.url}/")
+    shelf = page.locator("#mh-shelf")
+    lines = shelf.get_by_role("listitem")
+    expect(lines.first).to_contain_text("Alpha/flaky · 503")
+    expect(shelf).not_to_contain_text("never-heard-of")
+    shown = lines.count()
+    first = lines.first.get_by_role("link", name="Open").get_attribute("href")
+    shelf.get_by_role("button", name="Dismiss this failure").first.click()
+    expect(lines).to_have_count(shown - 1)
+    hotel.chat("Alpha/flaky")  # told by the stream, without a reload
+    expect(lines).to_have_count(shown)
+    page.reload()
+    expect(lines).to_have_count(shown)
+    assert first not in [link.get_attribute("href") for link in lines.get_by_role("link", name="Open").all()]
+    shelf.get_by_role("button", name="Clear all").click()
+    expect(lines).to_have_count(shown)
+    shelf.get_by_role("button", name="Click again").click()
+    expect(shelf).to_be_hidden()
+    page.reload()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    expect(shelf).to_be_hidden()
+
+
+def test_the_sign_in_page_says_what_was_wrong_where_the_token_is_and_how_long_to_wait(hotel):
+    """operations 65 and 69, for the page."""
+    context = hotel.browser.new_context()
+    page = context.new_page()
+    page.goto(f"{hotel.url}/settings/")
+    page.get_by_text("Sign in with the admin token").click()
+    expect(page.get_by_text("in the log of the first start")).to_be_visible()
+    page.get_by_role("button", name="Show the token").click()
+    page.locator("#id_admin_token").fill("wrong")
+    expect(page.locator("#id_admin_token")).to_have_attribute("type", "text")
+    page.get_by_role("button", name="Sign in with token").click()
+    expect(page.get_by_role("alert")).to_contain_text("Invalid admin token")
+    for _ in range(12):
+        page.locator("#id_admin_token").fill("wrong")
+        page.get_by_role("button", name="Sign in with token").click()
+        if page.locator("[data-retry-after]").count():
+            break
+    expect(page.get_by_role("alert")).to_contain_text(re.compile(r"try again in \d+ s"))
+    button = page.get_by_role("button", name="Sign in with token")
+    expect(button).to_be_disabled()
+    expect(button).to_be_enabled(timeout=10_000)
+    page.locator("#id_admin_token").fill(hotel.product.token)
+    button.click()
+    page.wait_for_url("**/settings/")
+    context.close()
