@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from failover.breaker import board
 from failover.models import FailoverGroup
+from modelhotel.site import first_run
 from providers.models import Model, Provider
 from proxy.models import VirtualKey
 from requestlogs import backlog
@@ -21,17 +22,14 @@ SHOWN_CIRCUITS = 10
 def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """``UNFOLD["DASHBOARD_CALLBACK"]``: only what this account may see is read."""
     may = request.user.has_perm
-    tiles, steps = [], []
+    tiles = []
     if may("providers.view_provider"):
         on, total = Provider.objects.filter(enabled=True).count(), Provider.objects.count()
         tiles.append(_tile("Providers", on, total, "providers_provider"))
-        steps.append(_step("Add a provider", total > 0, "providers_provider_add", may("providers.add_provider")))
     if may("providers.view_model"):
         on = Model.objects.filter(enabled=True, provider__enabled=True).count()
         total = Model.objects.count()
         tiles.append(_tile("Models", on, total, "providers_model"))
-        allowed = may("providers.change_provider")
-        steps.append(_step("Discover its models", total > 0, "providers_provider_changelist", allowed))
     if may("failover.view_failovergroup"):
         on, total = FailoverGroup.objects.filter(group_enabled=True).count(), FailoverGroup.objects.count()
         tiles.append(_tile("Failover groups", on, total, "failover_failovergroup"))
@@ -39,24 +37,19 @@ def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if may("proxy.view_virtualkey"):
         total = VirtualKey.objects.count()
         tiles.append(_tile("Virtual keys", total, total, "proxy_virtualkey"))
-        steps.append(_step("Create a virtual key", total > 0, "proxy_virtualkey_add", may("proxy.add_virtualkey")))
     if may("requestlogs.view_requestlog"):
         RECORDER.flush()
         for sentence in backlog.sentences(RECORDER):
             messages.warning(request, sentence)
         context["requests"] = RequestLog.objects.order_by("-created_at", "-id")[:SHOWN_REQUESTS]
     context["tiles"] = tiles
-    context["steps"] = [] if all(step["done"] for step in steps) else steps
+    context["first_run"] = first_run.card(request)
     return context
 
 
 def _tile(title: str, on: int, total: int, view: str) -> dict[str, Any]:
     text = str(total) if on == total else f"{on} of {total}"
     return {"title": title, "text": text, "link": reverse(f"admin:{view}_changelist")}
-
-
-def _step(title: str, done: bool, view: str, allowed: bool) -> dict[str, Any]:
-    return {"title": title, "done": done, "link": reverse(f"admin:{view}") if allowed and not done else ""}
 
 
 def _circuits() -> list[dict[str, Any]]:
