@@ -26,16 +26,3 @@ const localTimes = (root) => {
   }
 };
 document.addEventListener("DOMContentLoaded", () => localTimes(document));
-
-// A control that its switch makes moot is disabled while the switch is off; what is disabled is not sent, and stays.
-document.addEventListener("DOMContentLoaded", () => {
-  for (const setting of document.querySelectorAll("[data-switch]")) {
-    const parent = document.getElementById(setting.dataset.switch);
-    if (!parent || !setting.querySelector("input[name=shown]")) continue; // not to be changed anyway
-    const follow = () => {
-      for (const control of setting.querySelectorAll("input, select")) control.disabled = !parent.checked;
-    };
-    parent.addEventListener("change", follow);
-    follow();
-  }
-});

@@ -130,63 +130,6 @@ def test_a_request_shows_its_attempts_in_order(hotel, page):
     expect(page.get_by_text("hotel/flaky")).to_have_count(0)
 
 
-def test_a_setting_is_refused_changed_and_reset(hotel, page):
-    page.goto(f"{hotel.url}/settings/")
-    expect(page.get_by_text("Prometheus metrics: Inactive, set METRICS_TOKEN=")).to_be_visible()
-    field = page.get_by_label("Key Cache TTL", exact=True)
-    field.fill("soon")
-    save(page)
-    expect(page.get_by_role("alert").last).to_have_text("key_cache_ttl must be a duration such as 30s or 1m0s")
-    expect(field).to_have_value("soon")
-    field.fill("2m")
-    save(page)
-    expect(page.get_by_text("Key Cache TTL updated: 2m.")).to_be_visible()
-    assert hotel.product.api("GET", "/api/settings").json()["key_cache_ttl"] == "2m"
-    page.get_by_role("button", name="Reset Key Cache TTL").click()
-    expect(page.get_by_text("1 setting back to default.")).to_be_visible()
-    expect(field).to_have_value("10m0s")
-
-
-def test_what_a_switch_makes_moot_is_disabled_and_keeps_its_value(hotel, page):
-    """settings 58. The page's part."""
-    hotel.product.api("PUT", "/api/settings", json={"circuit_breaker_threshold": "7"})
-    try:
-        page.goto(f"{hotel.url}/settings/")
-        switch = page.get_by_label("Enable Circuit Breaker", exact=True)
-        threshold = page.get_by_label("Failure Threshold", exact=True)
-        exhaustion = page.get_by_label("Open on Exhaustion", exact=True)
-        expect(threshold).to_be_enabled()
-        switch.click()
-        expect(threshold).to_be_disabled()
-        expect(page.get_by_label("Retry a Transient 5xx Once", exact=True)).to_be_enabled()
-        switch.click()
-        expect(threshold).to_be_enabled()
-        switch.click()
-        save(page)
-        expect(page.get_by_text("Enable Circuit Breaker updated: off.")).to_be_visible()
-        expect(threshold).to_be_disabled()
-        expect(exhaustion).to_be_disabled()
-        stored = hotel.product.api("GET", "/api/settings").json()
-        assert (stored["circuit_breaker_enabled"], stored["circuit_breaker_threshold"]) == ("false", "7")
-        assert "circuit_breaker_open_on_exhaustion" not in stored
-    finally:
-        keys = ["circuit_breaker_enabled", "circuit_breaker_threshold"]
-        hotel.product.api("DELETE", "/api/settings", json={"keys": keys})
-
-
-def test_a_value_beyond_its_slider_is_shown_and_stays(hotel, page):
-    """settings 61"""
-    hotel.product.api("PUT", "/api/settings", json={"circuit_breaker_threshold": "80"})
-    try:
-        page.goto(f"{hotel.url}/settings/")
-        expect(page.get_by_label("Failure Threshold", exact=True)).to_have_value("80")
-        assert hotel.product.api("GET", "/api/settings").json()["circuit_breaker_threshold"] == "80"
-        save(page)
-        assert hotel.product.api("GET", "/api/settings").json()["circuit_breaker_threshold"] == "80"
-    finally:
-        hotel.product.api("DELETE", "/api/settings", json={"keys": ["circuit_breaker_threshold"]})
-
-
 def test_a_name_with_markup_is_text_everywhere(hotel, page):
     """operations 59"""
     name, model = '<img src=x onerror="window.broken=1">', "<b>glm-4.6"

@@ -20,12 +20,12 @@ from failover.models import FailoverGroup
 from failover.verdict import Judgement, Verdict
 from modelhotel import settings_verbs
 from modelhotel.accounts import audit
-from modelhotel.core import catalogue, options
+from modelhotel.core import options
 from modelhotel.core.actor import ADMIN
 from modelhotel.core.clock import SYSTEM
 from modelhotel.core.faults import Refusal
 from modelhotel.core.verbadmin import VerbAdmin
-from modelhotel.models import AuditRow, Session, Setting, User
+from modelhotel.models import AuditRow, Session, User
 from providers import verbs as provider_verbs
 from providers.models import Model, Provider
 from proxy import keys
@@ -34,7 +34,7 @@ from requestlogs.draft import Draft
 from requestlogs.models import AppLog, RequestLog
 from requestlogs.recorder import RECORDER
 from tests.proxy import world
-from tests.proxy.asgi import call, chat
+from tests.proxy.asgi import call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 
@@ -277,15 +277,6 @@ def test_old_requests_are_deleted_after_a_question_and_running_ones_stay(pages, 
     assert "1 request deleted." in answer.content.decode()
     pages.post(reverse("admin:requestlogs_requestlog_do", args=["everything"]), {"confirmed": "yes"})
     assert [row.state for row in RequestLog.objects.all()] == ["streaming"]
-
-
-def test_a_setting_changed_on_its_page_holds_for_the_next_request(pages, house):
-    """settings 2"""
-    said = chat(house.key, {"model": "nothing", "messages": []})
-    assert said.status == 404
-    change = {"shown": "bare_model_routing", "was-bare_model_routing": "true"}
-    assert pages.post("/settings/", change).status_code == 302
-    assert chat(house.key, {"model": "nothing", "messages": []}).status == 400
 
 
 # -- what a form does with a refusal
@@ -545,66 +536,12 @@ def test_the_attempts_stand_in_their_order_with_their_words(pages, house):
 # -- settings
 
 
-def setting(pages, key, text, was):
-    return pages.post("/settings/", {"shown": key, f"was-{key}": was, key: text})
-
-
-def test_a_refused_setting_keeps_the_text_and_saves_nothing(pages, db):
-    answer = pages.post(
-        "/settings/",
-        {
-            "shown": ["request_timeout", "circuit_breaker_threshold"],
-            "was-request_timeout": "1m0s",
-            "request_timeout": "soon",
-            "was-circuit_breaker_threshold": "5",
-            "circuit_breaker_threshold": "6",
-        },
-    )
-    page = answer.content.decode()
-    assert answer.status_code == 200 and 'value="soon"' in page
-    assert "request_timeout must be a duration such as 30s or 1m0s" in page
-    assert not Setting.objects.exists()
-    assert audited() == [("/settings/", 400, "root")]
-
-
-def test_a_form_that_was_open_meanwhile_leaves_the_others_changes_alone(pages, db):
-    settings_verbs.update({"circuit_breaker_threshold": "9"}, ADMIN)
-    pages.post(
-        "/settings/",
-        {
-            "shown": ["request_timeout", "circuit_breaker_threshold"],
-            "was-request_timeout": "1m0s",
-            "request_timeout": "2m",
-            "was-circuit_breaker_threshold": "5",
-            "circuit_breaker_threshold": "5",
-        },
-    )
-    current = options.current()
-    assert (current[catalogue.REQUEST_TIMEOUT], current[catalogue.CIRCUIT_BREAKER_THRESHOLD]) == (120.0, 9)
-
-
-def test_one_setting_a_section_and_all_go_back_to_default(pages, db):
-    settings_verbs.update({"request_timeout": "2m", "ttft_timeout": "9s", "circuit_breaker_threshold": "9"}, ADMIN)
-    pages.post("/settings/", {"reset": "request_timeout"})
-    assert set(Setting.objects.values_list("key", flat=True)) == {"ttft_timeout", "circuit_breaker_threshold"}
-    asked = pages.post("/settings/", {"reset-section": "Proxy"})
-    assert "TTFT Timeout: 9s → 1m0s" in asked.content.decode() and Setting.objects.count() == 2
-    pages.post("/settings/", {"reset-section": "Proxy", "confirmed": "yes"})
-    assert list(Setting.objects.values_list("key", flat=True)) == ["circuit_breaker_threshold"]
-    pages.post("/settings/", {"reset-all": "yes", "confirmed": "yes", "word": "reset"})
-    assert Setting.objects.count() == 1
-    pages.post("/settings/", {"reset-all": "yes", "confirmed": "yes", "word": "RESET"})
-    assert not Setting.objects.exists()
-
-
 def test_a_setting_that_the_environment_fixes_names_the_variable_and_can_not_be_typed(pages, db, monkeypatch):
     monkeypatch.setattr(options, "environ", {"FAILOVER_ENABLED": "false"})
     options.SNAPSHOT.refresh()
     page = pages.get("/settings/").content.decode()
     assert "Fixed by the environment variable <code>FAILOVER_ENABLED</code>" in page
     assert re.search(r'id="id_failover_enabled"[^>]* disabled', page)
-    answer = setting(pages, "failover_enabled", "true", "false")
-    assert "failover_enabled is fixed by environment variable FAILOVER_ENABLED" in answer.content.decode()
 
 
 # -- who may
@@ -630,7 +567,7 @@ def test_a_viewer_sees_everything_and_may_write_nothing(viewer, house):
         assert model.objects.filter(pk=obj.pk).exists()
     address = reverse("admin:providers_provider_do_object", args=[house.alpha.pk, "reset"])
     assert viewer.post(address, {"confirmed": "yes"}).status_code == 403
-    assert viewer.post("/settings/", {"reset": "request_timeout"}).status_code == 403
+    assert viewer.post("/settings/").status_code == 405
 
 
 def test_without_a_sign_in_every_page_leads_to_the_sign_in(house):
