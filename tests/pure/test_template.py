@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.secrecy import Secrets
@@ -65,6 +65,7 @@ CHUNK = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(CHUNK, max_size=14), st.lists(st.integers(0, 400), max_size=6))
 def test_a_template_changes_nothing_but_the_effort(chunks: list[bytes], cuts: list[int]):
     data = chunk("first ") + b"".join(chunks)

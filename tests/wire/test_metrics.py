@@ -250,7 +250,7 @@ def leaving(home: House, *, streaming: bool) -> Iterator[None]:
 
 @pytest.mark.parametrize(("streaming", "seen"), [(False, "499"), (True, metrics.UNKNOWN)])
 def test_a_client_that_leaves_is_in_flight_and_then_counted_apart(home, count, streaming, seen):
-    home.a.script(stream(["x"] * 500, delay=0.02) if streaming else silence())
+    home.a.script(stream(["x"] * 5000, delay=0.02) if streaming else silence())
     labels = {"provider": "Alpha", "provider_id": home.ids["Alpha"]}
     with leaving(home, streaming=streaming):
         now = scrape(home.product)

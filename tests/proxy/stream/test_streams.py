@@ -497,21 +497,21 @@ async def test_chunks_that_repeat_one_another_pass_with_and_without_the_servers_
     ab: Stage, provider_a: FakeProvider, direct: bool
 ):
     words = [f"word{n} " for n in range(12)]
-    provider_a.script(stream(words, delay=0.005))
+    provider_a.script(stream(words, delay=0.03))
     client = ab.client(stream=True)
     if not direct:
         client.scope.pop("extensions")
     got = await client.run()
     texts = [json.loads(event)["choices"][0]["delta"].get("content") or "" for event in got.events[:-1]]
     assert "".join(texts) == "".join(words) and got.events[-1] == "[DONE]"
-    assert (client.direct > 5) is direct
+    assert (client.direct > 0) is direct
     row = ab.row
     assert (row.state, row.status_code, ab.trail[0][4]) == ("completed", 200, "success")
 
 
 async def test_a_stall_behind_chunks_of_the_short_way_is_a_stall(ab: Stage, provider_a: FakeProvider):
-    ab.set(stream_stall_timeout="100ms")
-    provider_a.script(beats(*[part for n in range(6) for part in (sse(delta(content=f"w{n} ")), 0.02)], 5.0))
+    ab.set(stream_stall_timeout="500ms")
+    provider_a.script(beats(*[part for n in range(6) for part in (sse(delta(content=f"w{n} ")), 0.03)], 5.0))
     got = await ab.ask(stream=True)
     assert json.loads(got.events[-1])["error"]["code"] == "provider_timeout"
     assert ab.row.error_kind == "provider_timeout" and "w5 " in got.body.decode()
