@@ -39,7 +39,7 @@ _STEPS: tuple[tuple[str, type[Row], str, str, str, str, str, str], ...] = (
         "Create a key",
         "proxy.view_virtualkey",
         "proxy.add_virtualkey",
-        "admin:proxy_virtualkey_add",
+        "admin:keys?new",
     ),
 )
 
@@ -52,7 +52,8 @@ def card(request: HttpRequest) -> list[dict[str, Any]]:
     found = []
     for key, rows, title, text, action, _, do, view in _STEPS:
         done = rows._default_manager.exists()
-        link = reverse(view) if view else ""
+        page, mark, query = view.partition("?")
+        link = reverse(page) + mark + query if view else ""
         found.append({"key": key, "title": title, "text": text, "done": done, "action": action, "link": link})
         found[-1]["may"] = may(do)
     return [] if all(step["done"] for step in found) else found

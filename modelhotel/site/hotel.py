@@ -8,7 +8,7 @@ from unfold.sites import UnfoldAdminSite
 
 from modelhotel.core.version import VERSION
 from modelhotel.models import User
-from modelhotel.site import settings_page
+from modelhotel.site import keys_page, settings_page
 
 _ROLES = {"admin": "Administrator", "viewer": "Viewer: looks, changes nothing", "user": "User"}
 
@@ -18,7 +18,10 @@ class HotelSite(UnfoldAdminSite):  # type: ignore[misc]
     index_title = "Overview"
 
     def extra_urls(self) -> list[URLPattern]:
-        return [path("settings/", self.admin_view(settings_page.page), name="settings")]
+        return [
+            path("settings/", self.admin_view(settings_page.page), name="settings"),
+            path("keys/", self.admin_view(keys_page.page), name="keys"),
+        ]
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         user = request.user

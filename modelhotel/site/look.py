@@ -72,7 +72,7 @@ UNFOLD: dict[str, Any] = {
                         "failover.view_failovergroup",
                         "failover",
                     ),
-                    _item("Virtual keys", "key", "proxy_virtualkey_changelist", "proxy.view_virtualkey"),
+                    _item("Virtual keys", "key", "keys", "proxy.view_virtualkey"),
                     _item("Requests", "list_alt", "requestlogs_requestlog_changelist", "requestlogs.view_requestlog"),
                     _item("App logs", "terminal", "requestlogs_applog_changelist", "requestlogs.view_applog"),
                     _item("Settings", "settings", "settings", "modelhotel.view_setting"),

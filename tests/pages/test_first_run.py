@@ -58,9 +58,9 @@ def test_the_card_of_the_first_run_leads_to_the_first_answer_and_goes(empty):
     expect(seen.locator("[data-step=provider]")).to_contain_text("(done)")
     page.goto(empty.url)
     card.get_by_role("link", name="Create a key").click()
-    page.get_by_label("Name").fill("app")
-    page.get_by_role("button", name="Save").first.click()
-    key = page.locator("#new-key").inner_text()
+    page.get_by_label("Name", exact=True).fill("app")
+    page.get_by_role("button", name="Create key").click()
+    key = page.locator("#key-text").inner_text()
     said = empty.chat("first-1", key).json()
     assert said["choices"][0]["message"]["content"] == "hello"
     expect(seen).to_be_hidden()
