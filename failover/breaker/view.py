@@ -55,6 +55,8 @@ def _circuit(circuit: Circuit, now: float, rules: BreakerSettings) -> Row:
     if circuit.last_status:
         found["last_status"] = circuit.last_status
     found["last_at"] = rfc3339(circuit.last_at, milliseconds=True)
+    if machine.leased(circuit, now, rules):
+        found["probing"] = True
     return found
 
 

@@ -8,7 +8,7 @@ from unfold.sites import UnfoldAdminSite
 
 from modelhotel.core.version import VERSION
 from modelhotel.models import User
-from modelhotel.site import keys_page, settings_page
+from modelhotel.site import board_page, keys_page, settings_page
 
 _ROLES = {"admin": "Administrator", "viewer": "Viewer: looks, changes nothing", "user": "User"}
 
@@ -21,6 +21,8 @@ class HotelSite(UnfoldAdminSite):  # type: ignore[misc]
         return [
             path("settings/", self.admin_view(settings_page.page), name="settings"),
             path("keys/", self.admin_view(keys_page.page), name="keys"),
+            # In the place of Django's index of the app, which is one list.
+            path("failover/", self.admin_view(board_page.page), name="failover"),
         ]
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:

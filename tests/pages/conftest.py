@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,6 +10,9 @@ from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 from tests.upstream.server import FakeProvider, answer
 from tests.wire.product import Product
+
+if TYPE_CHECKING:
+    from tests.pages.boards import House, Seen
 
 CHROMIUM = "/usr/bin/chromium"
 VIEWER = """
@@ -131,3 +134,26 @@ def viewer_page(hotel: Hotel) -> Iterator[Page]:
         made = hotel.product.manage("shell", "-c", VIEWER)
         assert made.returncode == 0, made.stderr
     yield from _page(hotel, "vera", "only-looking-1")
+
+
+@pytest.fixture(scope="module")
+def board_house(hotel: Hotel) -> Iterator["House"]:
+    from tests.pages.boards import house_of
+
+    with house_of(hotel) as found:
+        yield found
+
+
+@pytest.fixture
+def house(board_house: "House") -> "House":
+    """Three providers and their groups, as on the first day."""
+    board_house.fresh()
+    return board_house
+
+
+@pytest.fixture
+def board(house: "House", page: Page) -> "Seen":
+    """The failover board of the administrator."""
+    from tests.pages.boards import Seen
+
+    return Seen(house, page)

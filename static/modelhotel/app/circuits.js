@@ -8,10 +8,19 @@ const EVERY = 15_000; // ms
 const listeners = new Set();
 let last = null;
 let running = null;
+let next = null;
 
-/** Asks now. Resolves to the answer of the status API, or to the one before when that fails. */
+/** Asks now. Resolves to the answer of the status API, which is not older than this call. Throws ApiError. */
 export function refresh() {
-  running ??= api("GET", "/api/failover-groups/circuit-breaker-status?detail=1")
+  if (running) {
+    // The answer on its way may be older than what this call is about; all who wait share one more.
+    next ??= running.catch(() => {}).then(() => {
+      next = null;
+      return refresh();
+    });
+    return next;
+  }
+  running = api("GET", "/api/failover-groups/circuit-breaker-status?detail=1")
     .then((found) => {
       last = found;
       for (const fn of listeners) fn(found);
@@ -42,7 +51,7 @@ let started = false;
 export function start() {
   if (started) return;
   started = true;
-  const soon = debounce(refresh, 100); // an outage opens many circuits in one moment
+  const soon = debounce(() => refresh().catch(() => {}), 100); // an outage opens many circuits in one moment
   every(EVERY, refresh);
   on("circuit_breaker.*", soon);
   on("config.changed", (event) => ["setting", "provider", "failover_group"].includes(event.metadata?.kind) && soon());

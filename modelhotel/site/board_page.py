@@ -1,0 +1,37 @@
+"""The failover board: the groups as they are now, so that the first view needs no second call."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.template.response import TemplateResponse
+
+from failover import queries, sync
+from failover.breaker import board
+from modelhotel.core.clock import SYSTEM
+
+VIEW, CHANGE = "failover.view_failovergroup", "failover.change_failovergroup"
+
+
+def page(request: HttpRequest) -> HttpResponse:
+    if request.method not in ("GET", "HEAD"):
+        return HttpResponseNotAllowed(["GET", "HEAD"])
+    if not request.user.has_perm(VIEW):
+        raise PermissionDenied
+    sync.revalidate()
+    data: dict[str, Any] = {
+        # Token totals look through a month of requests: the page asks for them once it stands.
+        "groups": queries.describe(queries.all_groups(), totals=False),
+        "status": board().status({}, True),
+        "last_synced_at": sync.last_synced(),
+        "now": SYSTEM.now().timestamp() * 1000,
+    }
+    context = {
+        **admin.site.each_context(request),
+        "title": "Failover",
+        "data": data,
+        "count": len(data["groups"]),
+        "may_change": request.user.has_perm(CHANGE),
+    }
+    return TemplateResponse(request, "modelhotel/pages/board.html", context)
