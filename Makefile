@@ -21,11 +21,14 @@ test: $(DEV)
 	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m "database and not slow" -n 2 --dist loadfile; \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 	@if $(BIN)/python -m tests.services compiler; then set -x; \
-	  $(PYTEST) tests/bench; \
+	  $(PYTEST) tests/bench -m "not slow"; \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 
 slow: $(DEV)
 	$(PYTEST) tests --ignore=tests/bench -m slow -n 2 --dist loadfile
+	@if $(BIN)/python -m tests.services compiler; then set -x; \
+	  $(PYTEST) tests/bench -m slow; \
+	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .

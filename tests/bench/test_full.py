@@ -8,7 +8,7 @@ import pytest
 from tests.bench import full, report, rows, special
 from tests.wire.product import ROOT
 
-pytestmark = [pytest.mark.compiler, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.compiler, pytest.mark.timeout(180)]
 TINY = full.Plan(rounds=1, slow=1, factor=0.2, models=200, rows=2_000)
 
 

@@ -17,7 +17,7 @@ from tests.wire.house import GROUP, MODEL, House, house
 from tests.wire.product import REDIS, eventually, fresh_postgres
 from tests.wire.scraping import Numbers, numbers
 
-pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(90)]
 
 WORKERS = 4
 REQUESTS = "modelhotel_requests_total"

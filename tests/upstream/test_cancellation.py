@@ -22,6 +22,8 @@ from tests.upstream.behaviours import head
 from tests.upstream.rig import CancelAt, FixedResolver, run, send
 from tests.upstream.server import FakeProvider, Wire, http_chunk
 
+pytestmark = pytest.mark.slow
+
 HOST = "api.example.test"
 LARGE = b"x" * (6 << 20)
 MODES: dict[str, dict[str, Any]] = {"early": {}, "late": {"late": True}, "twice": {"times": 2}}

@@ -8,12 +8,15 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from providers.upstream.httpx_client import HttpxClient
 from providers.upstream.native import NativeClient
 from tests.upstream.scripted import End, Script, Seen, ask_all, told
+
+pytestmark = pytest.mark.slow
 
 BATCH = 40  # answers asked at once
 PROFILE = settings(

@@ -25,6 +25,8 @@ from tests.wire.house import GROUP, MODEL, House
 from tests.wire.playbook import FIRST, LAST, PATIENT, PROBE, Stage, check_circuit, stage, trail
 from tests.wire.product import eventually
 
+pytestmark = pytest.mark.slow
+
 STREAMING = pytest.mark.parametrize("streaming", [False, True], ids=["plain", "stream"])
 PROMPT = "four" * 10
 

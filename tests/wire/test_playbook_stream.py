@@ -50,6 +50,8 @@ from tests.wire.playbook import (
     trail,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def on(tmp_path_factory):

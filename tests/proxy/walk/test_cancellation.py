@@ -35,6 +35,8 @@ from tests.upstream.server import (
     status,
 )
 
+pytestmark = pytest.mark.slow
+
 CHARGE = Judgement(Verdict.CHARGE, "scripted", 503, "charge")
 FINAL = {"completed", "failed"}
 
