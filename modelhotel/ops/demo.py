@@ -26,8 +26,9 @@ from modelhotel.core.actor import SYSTEM
 from modelhotel.core.environment import Environment
 from modelhotel.ops import simulated
 from modelhotel.ops.faults import StartRefused
-from modelhotel.ops.simulated import Chance, Provider
+from modelhotel.ops.simulated import BAD_TIME, Chance, Provider
 from modelhotel.ops.simulated_vectors import EMBEDDER
+from modelhotel.site import look
 from providers import verbs as providers
 from providers.discovery.scan import SCANNER
 from providers.models import Model
@@ -120,16 +121,26 @@ def _key() -> str:
     return keys.create({"name": KEY_NAME}, SYSTEM)[1]
 
 
+def _address(title: str) -> str:
+    """The path of the page that the navigation calls *title*: a guide that led somewhere else would be none."""
+    items = [item for block in look.UNFOLD["SIDEBAR"]["navigation"] for item in block["items"]]
+    return next(str(item["link"]) for item in items if item["title"] == title)
+
+
 def guide(url: str, env: Environment, key: str) -> str:
     """What to look at."""
     body = f'{{"model": "{GROUP}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
     vectors = f'{{"model": "{EMBEDDING_GROUP}", "input": "Hello"}}'
     bearer = f"-H 'Authorization: Bearer {env.admin_token}'"
     return f"""
-The demo runs: a request every {BEAT:.0f} s asks {GROUP}, which is Flaky, then Healthy, then Slow. Flaky fails in a few
-seconds: watch its circuit open, Healthy take over, and Flaky come back.
+The demo runs: a request every {BEAT:.0f} s asks {GROUP}, which is Flaky, then Healthy, then Slow. Flaky fails for
+{BAD_TIME:.0f} s of every minute: watch its circuit open, Healthy take over, and Flaky come back.
 
   Sign in:      {url}/  user admin, password {env.admin_password}
+  Failover:     {url}{_address("Failover")}  circuits open and close on the group {simulated.MODEL}
+  Requests:     {url}{_address("Requests")}  who was asked, who failed, who answered
+  Overview:     {url}{_address("Overview")}  the whole house at a glance
+
   Ask:          curl -s {url}/v1/chat/completions -H 'Authorization: Bearer {key}' -d '{body}'
   Vectors:      curl -s {url}/v1/embeddings -H 'Authorization: Bearer {key}' -d '{vectors}'
   Request log:  curl -s {url}/api/logs {bearer}

@@ -107,6 +107,8 @@ class Moody:
                 return good
 
 
+#: Seconds of each minute in which the flaky provider fails.
+BAD_TIME = 20.0
 HEALTHY = Steady(first=0.15, spread=0.1, pause=0.03)
 SLOW = Steady(first=4.0, spread=3.0, pause=0.15)
 #: The first burst comes soon, so that a newcomer needs no patience; each good time is longer than a doubled cooldown.
@@ -114,11 +116,11 @@ FLAKY = Moody(
     best=HEALTHY,
     moods=(
         (Mood.GOOD, 40.0),
-        (Mood.ERRORS, 20.0),
+        (Mood.ERRORS, BAD_TIME),
         (Mood.GOOD, 40.0),
-        (Mood.CUTS, 20.0),
+        (Mood.CUTS, BAD_TIME),
         (Mood.GOOD, 40.0),
-        (Mood.REFUSES, 20.0),
+        (Mood.REFUSES, BAD_TIME),
     ),
     skipped=36.0,
 )

@@ -5,7 +5,9 @@ import signal
 import sys
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 
+from tests.pages.conftest import CHROMIUM, Watched
 from tests.wire.product import ROOT, Product, eventually
 
 KEY = re.compile(r"Bearer (sk-[0-9a-f]{32})")
@@ -32,7 +34,32 @@ class Demo(Product):
         return None
 
 
-@pytest.mark.timeout(60)
+def watch(demo: Demo) -> None:
+    """What the printed guide tells a newcomer to look at: within a minute each page shows the failover by itself."""
+    guide = dict(re.findall(r"^  (Failover|Requests|Overview): +(http\S+)", demo.output, re.MULTILINE))
+    with sync_playwright() as playwright:
+        args = ["--no-sandbox", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        page = context.new_page()
+        watched = Watched(page)
+        page.goto(f"{demo.url}/login/")
+        page.fill("#id_username", "admin")
+        page.fill("#id_password", demo.password)
+        page.click("#login-form button[type=submit]")
+        page.wait_for_url(lambda url: "/login/" not in url)
+        for title, shown in (("Overview", "Circuits"), ("Failover", "hotel/demo"), ("Requests", "Healthy")):
+            page.goto(guide.pop(title))
+            expect(page.get_by_text(shown).first).to_be_visible()
+            badge = page.get_by_role("link", name=re.compile("^alt_route Failover|^Failover")).first
+            expect(badge).to_contain_text("1", timeout=60_000)
+        browser.close()
+    assert guide == {}
+    assert watched.complaints == []
+
+
+@pytest.mark.browser
+@pytest.mark.timeout(120)
 def test_a_newcomer_sees_a_failover_within_seconds_and_ends_it_with_ctrl_c(tmp_path):
     # What a real installation has in its environment stays out of the demo.
     real = {"MASTER_KEY": "real", "REDIS_URL": "redis://127.0.0.1:1/0", "DATABASE_URL": "postgresql://127.0.0.1:1/no"}
@@ -53,7 +80,7 @@ def test_a_newcomer_sees_a_failover_within_seconds_and_ends_it_with_ctrl_c(tmp_p
             json={"model": "hotel/demo-embedding", "input": ["one", "two"]},
         )
         assert (answer.status_code, len(answer.json()["data"])) == (200, 2)
-        assert demo.password
+        watch(demo)
         assert demo.stop(signal.SIGINT) == 0
     assert "Traceback" not in demo.output
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
