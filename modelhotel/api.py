@@ -23,12 +23,14 @@ from modelhotel.accounts.authentication import STAFF
 from modelhotel.accounts.identity import log_path
 from modelhotel.core import version, webapi
 from modelhotel.core.faults import Refusal
+from modelhotel.ops.system_api import router as system_router
 from modelhotel.settings_api import router as settings_router
 from providers.api import router as providers_router
 from providers.api_models import router as models_router
 from proxy.api import router as keys_router
 from requestlogs.api import router as logs_router
 from requestlogs.applog_api import router as lines_router
+from requestlogs.stats_api import router as stats_router
 
 log = logging.getLogger("api")
 
@@ -141,6 +143,8 @@ for _prefix, _router in (
     ("/virtual-keys", keys_router),
     ("/logs/app", lines_router),  # before the id of a request
     ("/logs", logs_router),
+    ("/stats", stats_router),
+    ("", system_router),
 ):
     api.add_router(_prefix, _router)
 _patterns, _app_name, _namespace = api.urls

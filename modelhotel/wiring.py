@@ -56,7 +56,8 @@ def _requestlogs() -> None:
     from proxy.models import VirtualKey
     from requestlogs import ports
 
-    ports.configure(lambda: VirtualKey.objects.order_by().values_list("pk", flat=True))
+    keys = VirtualKey.objects.order_by()
+    ports.configure(lambda: keys.values_list("pk", flat=True), lambda: keys.values_list("pk", "name"))
 
 
 def _app_log() -> None:

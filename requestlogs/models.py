@@ -87,3 +87,115 @@ class AppLog(models.Model):
 
     def __str__(self) -> str:
         return f"{self.level}: {self.message[:80]}"
+
+
+class StatMark(models.Model):
+    """A minute (``2026-11-30 02:25``, UTC) whose rows changed since it was summed up. Written by triggers."""
+
+    minute = models.CharField(max_length=16)
+
+    class Meta:
+        db_table = "stat_marks"
+        default_permissions = ()
+        indexes = [models.Index(fields=["minute"], name="stat_marks_minute")]
+
+    def __str__(self) -> str:
+        return self.minute
+
+
+class StatStale(models.Model):
+    """A longer span whose sums are older than those of its minutes. *start* in POSIX seconds."""
+
+    span = models.IntegerField()
+    start = models.BigIntegerField()
+
+    class Meta:
+        db_table = "stat_stale"
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["span", "start"], name="stat_stale_once")]
+
+    def __str__(self) -> str:
+        return f"{self.start}+{self.span}"
+
+
+class TrafficName(models.Model):
+    """What sums of ``stat_traffic`` are told apart by; empty text where a row has none, ids as the database writes
+    them as text. *gone*: whether the key was gone when models were summed up."""
+
+    id = models.BigAutoField(primary_key=True)
+    digest = models.TextField(unique=True)
+    provider = models.TextField()
+    key = models.TextField()
+    key_name = models.TextField()
+    owner = models.TextField()
+    gone = models.BooleanField()
+
+    class Meta:
+        db_table = "stat_traffic_names"
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.key or self.key_name
+
+
+class ModelName(models.Model):
+    """What sums of ``stat_models`` are told apart by."""
+
+    id = models.BigAutoField(primary_key=True)
+    digest = models.TextField(unique=True)
+    model = models.TextField()
+    resolved = models.TextField()
+    provider = models.TextField()
+    gone = models.TextField()
+    owner = models.TextField()
+
+    class Meta:
+        db_table = "stat_models_names"
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.model
+
+
+class Slice(models.Model):
+    """The rows of one name in ``start <= created_at < start + span``, summed up (``measures.py``)."""
+
+    pk = models.CompositePrimaryKey("span", "start", "name")
+    span = models.IntegerField()
+    start = models.BigIntegerField()
+    name = models.BigIntegerField()
+    requests = models.BigIntegerField()
+    tokens_prompt = models.BigIntegerField()
+    tokens_completion = models.BigIntegerField()
+
+    class Meta:
+        abstract = True
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.start}+{self.span}"
+
+
+class TrafficSlice(Slice):
+    finished = models.BigIntegerField()
+    errors = models.BigIntegerField()
+    good = models.BigIntegerField()
+    rate_limited = models.BigIntegerField()
+    tokens_cache_hit = models.BigIntegerField()
+    tokens_cache_miss = models.BigIntegerField()
+    cost_e10 = models.BigIntegerField()
+    costed = models.BigIntegerField()
+    duration_good = models.FloatField()
+    latency_good = models.FloatField()
+    overhead_good = models.FloatField()
+    overhead = models.FloatField()
+    first_ms = models.FloatField()
+    firsts = models.BigIntegerField()
+
+    class Meta(Slice.Meta):
+        db_table = "stat_traffic"
+
+
+class ModelSlice(Slice):
+    class Meta(Slice.Meta):
+        db_table = "stat_models"

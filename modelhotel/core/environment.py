@@ -51,6 +51,7 @@ class Environment:
     allow_http_providers: bool = False
     max_request_size: int = DEFAULT_REQUEST_SIZE
     metrics_token: str = ""
+    releases_url: str = ""
     debug_log: bool = False
     debug_log_scopes: frozenset[str] = frozenset()
     log_format: Literal["text", "json"] = "text"
@@ -145,6 +146,14 @@ def _origins(reader: _Reader) -> tuple[str, ...]:
     return tuple(origin.rstrip("/") for origin in found if origin != "*")
 
 
+def _releases_url(reader: _Reader) -> str:
+    url = reader.text("RELEASES_URL").strip()
+    if url and not url.startswith(("https://", "http://")):
+        reader.warnings.append("RELEASES_URL: not an http or https address, ignored")
+        return ""
+    return url
+
+
 def read(raw: Mapping[str, str]) -> Environment:
     """Raises BadEnvironment."""
     reader = _Reader(raw)
@@ -177,6 +186,7 @@ def read(raw: Mapping[str, str]) -> Environment:
         "allow_http_providers": reader.flag("ALLOW_HTTP_PROVIDERS", False),
         "max_request_size": reader.number("MAX_REQUEST_SIZE", DEFAULT_REQUEST_SIZE, MIN_REQUEST_SIZE, MAX_REQUEST_SIZE),
         "metrics_token": reader.text("METRICS_TOKEN").strip(),
+        "releases_url": _releases_url(reader),
         "debug_log": reader.flag("DEBUG_LOG", False),
         "debug_log_scopes": frozenset(scope.lower() for scope in reader.items("DEBUG_LOG_SCOPES")),
         "log_format": reader.word("LOG_FORMAT", ("text", "json"), "text", "text"),

@@ -21,7 +21,7 @@ from modelhotel.ops.startup import INSTANCE
 from modelhotel.ops.watch import Watcher
 from providers.keyring import KEYRING
 from proxy.metering import METER
-from requestlogs import sweep
+from requestlogs import rollup, sweep
 from requestlogs.applog import APP_LOG
 from requestlogs.recorder import RECORDER
 
@@ -33,6 +33,8 @@ JOBS = (
     Job("job:retention", HOUR, sweep.retention),
     Job("job:audit-retention", HOUR, audit.retention),
     Job("job:sessions", HOUR, SessionStore.clear_expired),
+    Job("job:statistics", 60.0, rollup.settle),
+    Job("job:statistics-names", 24 * HOUR, rollup.forget_names),
 )
 log = logging.getLogger("serve")
 
