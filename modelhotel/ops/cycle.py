@@ -65,12 +65,15 @@ class Cycle(RequestResponseCycle):
 
     _head = b""
     """What is not written yet."""
+    _open_ended = False
+    """The end of the body is the end of the connection: HTTP/1.0 knows no chunks."""
 
     async def send(self, message: Any) -> None:
         flow = self.flow
         if flow.write_paused and not self.disconnected:
             await flow.drain()
-        if self.disconnected:
+        if self.disconnected or self.transport.is_closing():
+            self.disconnected = True  # the connection's own word comes a turn later, and nothing may be written now
             return
         kind = message["type"]
         if not self.response_started:
@@ -86,8 +89,12 @@ class Cycle(RequestResponseCycle):
 
     def ready(self) -> bool:
         """Whether a piece of a running stream can be written in this turn."""
-        return not (self._head or self.flow.write_paused or self.disconnected or self.response_complete) and bool(
-            self.chunked_encoding
+        return bool(self.chunked_encoding) and not (
+            self._head
+            or self.flow.write_paused
+            or self.disconnected
+            or self.response_complete
+            or self.transport.is_closing()
         )
 
     def write_now(self, body: bytes) -> None:
@@ -96,6 +103,7 @@ class Cycle(RequestResponseCycle):
 
     def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Put the head together. It is written with the body, or in the next turn of the loop where none came."""
+        self.chunked_encoding, self.expected_content_length = None, 0  # an earlier head may have been refused
         lines = [STATUS_LINE[status]]
         for name, value in self.default_headers:
             lines.append(_lines.get((name, value)) or _line(name, value))
@@ -111,13 +119,15 @@ class Cycle(RequestResponseCycle):
         if not (self.keep_alive or close):
             lines.append(b"connection: close\r\n")
         if self.chunked_encoding is None and self.scope["method"] != "HEAD" and status not in (204, 304):
-            self.chunked_encoding = True
-            lines.append(b"transfer-encoding: chunked\r\n")
+            self._open_ended = self.scope["http_version"] == "1.0"
+            if not self._open_ended:
+                self.chunked_encoding = True
+                lines.append(b"transfer-encoding: chunked\r\n")
         lines.append(b"\r\n")
         self._head = b"".join(lines)
         self.response_started = True
         self.waiting_for_100_continue = False
-        if self.chunked_encoding:
+        if self.chunked_encoding or self._open_ended:
             asyncio.get_running_loop().call_soon(self._write_head)
 
     def _note(self, name: bytes, value: bytes) -> bool:
@@ -148,6 +158,8 @@ class Cycle(RequestResponseCycle):
             body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             if not more:
                 body += b"0\r\n\r\n"
+        elif self._open_ended:
+            pass
         elif len(body) > self.expected_content_length:
             raise RuntimeError("Response content longer than Content-Length")
         else:

@@ -21,6 +21,10 @@ HEAD_LIMIT = 64 * 1024
 """Bytes of a request line with its headers, and of anything else between two pieces of body."""
 BODY_HIGH = 64 * 1024
 """Bytes of a request body that wait for the application before the socket is paused."""
+PIPELINE = 32
+"""Requests that wait for the answers before them until the socket is paused."""
+PIPELINE_MOST = 1024
+"""Requests that may wait at all; what was read before the pause may hold more."""
 _INVALID = "Invalid HTTP request received."
 _TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
@@ -35,6 +39,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._quiet = 0  # bytes since the last piece of body, or since the last request was whole
         self._offered = False  # the parser takes the request in hand for the last one in HTTP/1.1
+        self._running: Cycle | None = None  # the request that is being answered; ``cycle`` is the last one read
         self._resting_since: float | None = None  # loop time of the last answer's end; None while a request is in hand
 
     def data_received(self, data: bytes) -> None:
@@ -47,7 +52,7 @@ class Connection(HttpToolsProtocol):
                 self._refuse()
             else:
                 self.logger.warning(_INVALID)
-                self.send_400_response(_INVALID)
+                self._refuse(_INVALID)
             return
         if self._quiet > HEAD_LIMIT and not self.transport.is_closing():
             self._refuse()
@@ -109,10 +114,14 @@ class Connection(HttpToolsProtocol):
         scope["extensions"] = {DIRECT: cycle}
         self.cycle = cycle
         if before is None or before.response_complete:
+            self._running = cycle
             self._start_asgi_task(cycle, self.app)
-        else:
+            return
+        self.pipeline.appendleft((cycle, self.app))
+        if len(self.pipeline) > PIPELINE_MOST:
+            raise ValueError("too many requests ahead of their answers")
+        if len(self.pipeline) >= PIPELINE:
             self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         self._quiet = 0
@@ -137,9 +146,12 @@ class Connection(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
-        if self.pipeline:
+        waiting = len(self.pipeline)
+        if waiting <= PIPELINE:
+            self.flow.resume_reading()
+        if waiting:
             cycle, app = self.pipeline.pop()
+            self._running = cast(Cycle, cycle)
             self._start_asgi_task(cycle, app)
             return
         self._resting_since = self.loop.time()
@@ -159,8 +171,24 @@ class Connection(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _refuse(self) -> None:
-        # An answer that is still running is cut: nothing else may be written into it.
-        if self.cycle is None or self.cycle.response_complete:
+    def _refuse(self, text: str = "") -> None:
+        """400 with *text*, or 431; an answer that is due before, or running, is cut instead: it may not be mixed."""
+        running = self._running
+        own = running is self.cycle and running is not None and running.more_body and not running.response_started
+        self._leave()
+        if running is None or running.response_complete or own:
+            if text:
+                return self.send_400_response(text)
             self.transport.write(_TOO_LONG)
         self.transport.close()
+
+    def _leave(self) -> None:
+        """The request being answered learns that nobody waits for it any more."""
+        running = self._running
+        if running is not None and not running.response_complete:
+            running.disconnected = True
+            running.message_event.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._leave()  # uvicorn tells the last request read, which may be one that waits
+        super().connection_lost(exc)

@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from modelhotel.ops.cycle import DIRECT
-from modelhotel.ops.protocol import Connection
+from modelhotel.ops.protocol import PIPELINE, PIPELINE_MOST, Connection
 from proxy import exchange
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
@@ -307,3 +307,148 @@ def test_a_body_of_known_length_is_no_running_stream():
 
     asyncio.run(_served(app, GET))
     assert ready == [False]
+
+
+OLD = b"GET / HTTP/1.0\r\n\r\n"
+
+
+def test_http_1_0_gets_no_chunks_and_the_end_of_the_connection_ends_the_body():
+    _, wire = asyncio.run(_served(_answers(_start(), _body(b"one", more=True), _body(b"two")), OLD))
+    assert b"".join(wire.writes) == b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nonetwo"
+    assert wire.closed
+
+
+def test_a_head_that_was_refused_says_nothing_about_the_500():
+    messages = _start((b"content-length", b"9"), (b"x-bad", b"a\nb")), _body(b"123456789")
+    _, wire = asyncio.run(_served(_answers(*messages), GET))
+    assert wire.writes[0].startswith(b"HTTP/1.1 500 ")
+    assert wire.writes[0].endswith(b"\r\n\r\nInternal Server Error")
+    assert wire.closed
+
+
+def _seen(first: list[bytes], told: list[str], *messages: dict[str, Any]) -> App:
+    """Sends *messages* for the first path, then waits for its client's end; notes the paths it was asked for."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        first.append(scope["raw_path"])
+        for message in messages:
+            await send(message)
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        told.append(scope["path"])
+
+    return app
+
+
+GARBAGE = b"\x00\x01 nonsense\r\n\r\n"
+
+
+@pytest.mark.parametrize("messages", [(), (_start(), _body(b"one", more=True))], ids=["not begun", "running"])
+def test_garbage_behind_a_request_cuts_its_answer_and_writes_nothing_into_it(messages):
+    told: list[str] = []
+
+    async def run() -> Wire:
+        connection, wire = await _served(_seen([], told, *messages), GET)
+        connection.data_received(GARBAGE)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return wire
+
+    wire = asyncio.run(run())
+    assert b"400" not in b"".join(wire.writes)
+    assert wire.closed
+    assert told == ["/v1/models"]
+
+
+def test_a_request_whose_own_body_is_no_http_is_told_so():
+    told: list[str] = []
+    head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def run() -> Wire:
+        connection, wire = await _served(_seen([], told), head)
+        connection.data_received(b"zz\r\n")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return wire
+
+    wire = asyncio.run(run())
+    assert wire.writes[0].startswith(b"HTTP/1.1 400 ")
+    assert told == ["/"]
+
+
+def test_a_running_request_learns_that_its_client_left_though_another_one_waits_behind_it():
+    paths: list[bytes] = []
+    told: list[str] = []
+
+    async def run() -> None:
+        connection, _ = await _served(_seen(paths, told), GET, GET.replace(b"models", b"other"))
+        connection.connection_lost(None)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert told == ["/v1/models"]
+    assert paths == [b"/v1/models"]
+
+
+def test_few_requests_wait_behind_a_slow_one_and_a_flood_ends_the_connection():
+    paths: list[bytes] = []
+
+    async def run(count: int) -> tuple[bool, bool]:
+        connection, wire = await _served(_seen(paths, []), GET)
+        connection.data_received(GET * count)
+        return connection.flow.read_paused, wire.closed
+
+    assert asyncio.run(run(PIPELINE - 1)) == (False, False)
+    assert asyncio.run(run(PIPELINE)) == (True, False)
+    assert asyncio.run(run(PIPELINE_MOST + 1))[1]
+    assert set(paths) == {b"/v1/models"}
+    assert len(paths) == 3
+
+
+def test_requests_that_waited_are_read_on_only_when_few_are_left():
+    gate = asyncio.Event()
+    paused: list[bool] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await gate.wait()
+        paused.append(connection_of[0].flow.read_paused)
+        await send(_start((b"content-length", b"0")))
+        await send(_body(b""))
+
+    connection_of: list[Connection] = []
+
+    async def run() -> None:
+        connection, _ = await _served(app, GET)
+        connection_of.append(connection)
+        connection.data_received(GET * (PIPELINE + 2))
+        gate.set()
+        for _ in range(200):
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert paused == [True] * 3 + [False] * PIPELINE
+
+
+def test_nothing_is_written_to_a_connection_that_is_closing():
+    ready: list[bool] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(_start())
+        await send(_body(b"one", more=True))
+        connection_of[0].transport.close()  # the word of its end comes a turn later
+        ready.append(scope["extensions"][DIRECT].ready())
+        await send(_body(b"two"))
+
+    connection_of: list[Connection] = []
+
+    async def run() -> Wire:
+        connection, wire = await _served(app, GET, turns=0)
+        connection_of.append(connection)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return wire
+
+    wire = asyncio.run(run())
+    assert ready == [False]
+    assert b"two" not in b"".join(wire.writes)
