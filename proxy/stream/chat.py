@@ -182,7 +182,9 @@ class ChatStream:
             if choice.finish_reason is None and delta is not None and self._ordinary(delta):
                 if delta.content and self._template_tries and self._thinking.begun:
                     self._template_tries -= 1
-                    self._template = Template.of(event.raw, delta.content)
+                    # What stands around the text passes unread from here on: not where it holds the key.
+                    clean = self._secrets.mask_content(event.raw) is event.raw
+                    self._template = Template.of(event.raw, delta.content) if clean else None
                 return event.raw
         return self._general(event, payload)
 

@@ -134,3 +134,10 @@ def test_a_stream_without_two_chunks_alike_stops_being_asked(monkeypatch: pytest
         assert stream.repeated(data) == 0
         stream.take_all(framer.feed(data))
     assert len(made) == TEMPLATE_TRIES
+
+
+def test_the_providers_key_beside_the_text_is_masked_in_every_chunk():
+    pieces = [chunk(f"w{i}", matched_stop=f"by {KEY}") for i in range(10)]
+    out, known = passed_on(pieces, template=True)
+    assert (out.count(b"\n\n"), known["chunks"]) == (10, 10)
+    assert KEY.encode() not in out
