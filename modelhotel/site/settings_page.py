@@ -155,6 +155,7 @@ def page(request: HttpRequest) -> HttpResponse:
             ("Prometheus metrics", about["log_export_metrics"] == "true", "METRICS_TOKEN=<a long random text>"),
             ("OpenTelemetry logs", False, ""),
         ],
+        "discovery": catalogue.DISCOVERY,
         "storage": catalogue.STORAGE,
     }
     return TemplateResponse(request, "modelhotel/pages/settings.html", context)

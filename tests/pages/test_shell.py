@@ -8,6 +8,22 @@ from playwright.sync_api import expect
 from tests.upstream.server import answer, status
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+#: Notes every event, and the longest pause between two frames once the page stands.
+LISTEN = """
+document.addEventListener("DOMContentLoaded", async () => {
+  window.seen = [];
+  const { on } = await import("/static/modelhotel/app/live.js");
+  on("discovery.*", (event) => seen.push(event.id));
+  window.longest = 0;
+  let last = performance.now();
+  const look = (now) => {
+    longest = Math.max(longest, now - last);
+    last = now;
+    requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+});
+"""
 RESET = "/api/failover-groups/circuit-breaker/reset"
 
 
@@ -80,6 +96,50 @@ def test_a_broken_stream_is_told_and_resumed_without_a_loss(hotel, page, broken)
     mine.unroute("**/api/events")
     expect(mine.locator(".mh-live")).to_be_hidden(timeout=15_000)
     expect(mine.locator(".mh-toast")).to_contain_text("open for model flaky")
+    mine.context.close()
+
+
+def test_with_the_stream_blocked_the_badge_follows_by_polling(hotel, page, broken):
+    """operations 58, for the frame: at most 15 s late."""
+    page.goto(f"{hotel.url}/settings/")  # signs in
+    mine = own_page(hotel)
+    mine.route("**/api/events", lambda route: route.abort())
+    mine.clock.install()
+    mine.goto(f"{hotel.url}/settings/")
+    expect(mine.get_by_label("Find a setting")).to_be_visible()
+    broken()
+    assert mine.locator(".mh-nav-badge").count() == 0
+    mine.clock.run_for(15_000)
+    expect(mine.locator(".mh-nav-badge")).to_have_text("1")
+    mine.context.close()
+
+
+def test_a_flood_of_events_is_delivered_once_in_order_and_leaves_the_page_usable(hotel, page):
+    """Issue: 200 events a second do not freeze the page. Here 3,000 at once."""
+    page.goto(f"{hotel.url}/settings/")  # signs in
+    mine = own_page(hotel)
+    at = mine.evaluate("new Date().toISOString()")
+    event = '{{"id":"{0}","type":"discovery.enriched","severity":"info","message":"event {0}","timestamp":"{1}"}}'
+    frame = f"id: {{0}}\ndata: {event}\n\n"
+    body = ": connected\n\n" + "".join(frame.format(n, at) for n in range(3000))
+    once = {"left": 1}
+
+    def stream(route):
+        if once["left"]:
+            once["left"] = 0
+            route.fulfill(status=200, content_type="text/event-stream", body=body)
+        else:
+            route.abort()
+
+    mine.add_init_script(LISTEN)
+    mine.route("**/api/events", stream)
+    mine.goto(f"{hotel.url}/settings/")
+    mine.wait_for_function("window.seen && seen.length >= 3000")
+    assert mine.evaluate("seen.every((id, at) => Number(id) === at) && seen.length") == 3000
+    assert mine.evaluate("longest") < 500  # ms between two frames
+    expect(mine.locator(".mh-toast")).to_have_count(4)
+    mine.get_by_label("Find a setting").fill("proxy")
+    expect(mine.locator("[data-section=Authentication]")).to_be_hidden()
     mine.context.close()
 
 

@@ -107,7 +107,7 @@ class Setting {
   }
 
   sayZero() {
-    if (this.kind === "bool") return;
+    if (!this.zeroWord) return;
     const number = this.text === "" ? (this.tokens[""] ?? NaN) : this.number(this.text);
     this.zeroWord.textContent = this.zero && number === 0 ? this.zero : "";
     this.range?.setAttribute("aria-valuetext", this.zeroWord.textContent || this.text);
