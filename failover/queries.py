@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -16,8 +17,10 @@ from providers.models import Model
 log = logging.getLogger("failover")
 
 TOKEN_WINDOW = timedelta(days=30)
-#: Above this many members all rows are read: a database bounds the parameters of one query.
-_MAX_IN = 500
+#: Above this many members all rows are read: a database bounds the parameters of one query (SQLite: 32,766).
+_MAX_IN = 5_000
+#: Totals that took longer than this to sum up, in seconds, are kept for as many times that long, a minute at most.
+_SLOW, _KEPT_TIMES, _KEPT_MOST = 0.1, 50, 60.0
 
 _COLUMNS = (
     "id",
@@ -96,12 +99,30 @@ def _member_rows(members: set[str]) -> dict[str, dict[str, Any]]:
     return {str(row["id"]): row for row in rows.values(*_COLUMNS)}
 
 
+@dataclass(slots=True)
+class _Totals:
+    """Token totals that cost enough to be kept until the monotonic instant *until*: every board asks for them."""
+
+    found: Mapping[str, int] = field(default_factory=dict)
+    until: float = float("-inf")
+
+
+_totals = _Totals()
+
+
 def _tokens(clock: Clock) -> Mapping[str, int]:
+    began = clock.monotonic()
+    if began < _totals.until:
+        return _totals.found
     try:
-        return ports.requested_tokens(clock.now() - TOKEN_WINDOW)
+        found = ports.requested_tokens(clock.now() - TOKEN_WINDOW)
     except Exception:
         log.exception("failover: token totals unavailable")
         return {}
+    now = clock.monotonic()
+    if now - began > _SLOW:
+        _totals.found, _totals.until = found, now + min(_KEPT_MOST, (now - began) * _KEPT_TIMES)
+    return found
 
 
 def _describe(group: FailoverGroup, rows: Mapping[str, dict[str, Any]], tokens: Mapping[str, int]) -> dict[str, Any]:

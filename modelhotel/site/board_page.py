@@ -11,6 +11,15 @@ from failover import queries, sync
 from failover.breaker import board
 from modelhotel.core.clock import SYSTEM
 
+#: Asked for together instead of one after the other as each is found to import the next.
+MODULES = [
+    f"modelhotel/app/{name}.js"
+    for name in (
+        *("api", "circuits", "copy", "dialog", "format", "live", "toast", "ui"),
+        *(f"board/{part}" for part in ("card", "cascades", "drag", "editor", "moves", "picker")),
+        *(f"board/{part}" for part in ("rules", "selection", "store", "view")),
+    )
+]
 VIEW, CHANGE = "failover.view_failovergroup", "failover.change_failovergroup"
 
 
@@ -19,9 +28,8 @@ def page(request: HttpRequest) -> HttpResponse:
         return HttpResponseNotAllowed(["GET", "HEAD"])
     if not request.user.has_perm(VIEW):
         raise PermissionDenied
-    sync.revalidate()
     data: dict[str, Any] = {
-        # Token totals look through a month of requests: the page asks for them once it stands.
+        # Token totals look through a month of requests, and revalidation writes: the page asks for both once it stands.
         "groups": queries.describe(queries.all_groups(), totals=False),
         "status": board().status({}, True),
         "last_synced_at": sync.last_synced(),
@@ -31,6 +39,7 @@ def page(request: HttpRequest) -> HttpResponse:
         **admin.site.each_context(request),
         "title": "Failover",
         "data": data,
+        "modules": MODULES,
         "count": len(data["groups"]),
         "may_change": request.user.has_perm(CHANGE),
     }
