@@ -44,7 +44,7 @@ def _audience(request: HttpRequest) -> str:
 @router.get("", summary="Request log, by page")
 def list_logs(request: HttpRequest) -> HttpResponse:
     """Filters: model_id, provider_id, virtual_key_id, client_ip, owner_user_id, status_code, endpoint_type, from, to,
-    attempt_provider_id, attempt_status; sort_by, sort_dir; page, per_page."""
+    state (a state, or ``running``), attempt_provider_id, attempt_status; sort_by, sort_dir; page, per_page."""
     key = (_audience(request), request.META.get("QUERY_STRING", ""))
     with _cache_lock:
         held = _cache.get(key)

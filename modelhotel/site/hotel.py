@@ -8,7 +8,7 @@ from unfold.sites import UnfoldAdminSite
 
 from modelhotel.core.version import VERSION
 from modelhotel.models import User
-from modelhotel.site import board_page, keys_page, settings_page
+from modelhotel.site import board_page, keys_page, log_pages, settings_page
 
 _ROLES = {"admin": "Administrator", "viewer": "Viewer: looks, changes nothing", "user": "User"}
 
@@ -23,6 +23,8 @@ class HotelSite(UnfoldAdminSite):  # type: ignore[misc]
             path("keys/", self.admin_view(keys_page.page), name="keys"),
             # In the place of Django's index of the app, which is one list.
             path("failover/", self.admin_view(board_page.page), name="failover"),
+            path("requests/", self.admin_view(log_pages.requests), name="requests"),
+            path("logs/", self.admin_view(log_pages.lines), name="logs"),
         ]
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:

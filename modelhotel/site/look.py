@@ -67,8 +67,8 @@ UNFOLD: dict[str, Any] = {
                     _item("Models", "deployed_code", "providers_model_changelist", "providers.view_model"),
                     _item("Failover", "alt_route", "failover", "failover.view_failovergroup", "failover"),
                     _item("Virtual keys", "key", "keys", "proxy.view_virtualkey"),
-                    _item("Requests", "list_alt", "requestlogs_requestlog_changelist", "requestlogs.view_requestlog"),
-                    _item("App logs", "terminal", "requestlogs_applog_changelist", "requestlogs.view_applog"),
+                    _item("Requests", "list_alt", "requests", "requestlogs.view_requestlog"),
+                    _item("App logs", "terminal", "logs", "requestlogs.view_applog"),
                     _item("Settings", "settings", "settings", "modelhotel.view_setting"),
                 ]
             }

@@ -21,8 +21,7 @@ def test_lines_of_the_log_are_filtered_opened_and_deleted(hotel, page):
         hotel.product.api("POST", "/api/failover-groups/circuit-breaker/reset")
     found = "/api/logs/app?history=true&search=failover+triggered"
     assert eventually(lambda: hotel.product.api("GET", found).json()["total"])
-    page.goto(f"{hotel.url}/")
-    page.get_by_role("link", name="App logs").click()
+    page.goto(hotel.url + LOG)
     page.locator("#searchbar").fill("failover triggered")
     page.keyboard.press("Enter")
     rows = page.locator("#result_list tbody tr")
