@@ -77,6 +77,12 @@ def requests_in(scope: Scope, window: Window) -> int:
     return int(rows(f"{head} SELECT COALESCE(SUM(requests), 0) AS found FROM known", params)[0]["found"])
 
 
+def tokens_by_provider_id(now: float) -> dict[str, int]:
+    """Of the whole log, by the id as the database writes it."""
+    found = _traffic(Scope(None, False), Window.last(int(now), now), "provider")["provider"]
+    return {provider: _value(row, "tokens") for provider, row in found.items()}
+
+
 def _latency(providers: Mapping[str, Row]) -> list[Row]:
     """The providers with the most answers, of which there are at least LATENCY_SAMPLES."""
     found = [(name, row, int(row["good"])) for name, row in providers.items() if int(row["good"]) >= LATENCY_SAMPLES]

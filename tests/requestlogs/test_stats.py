@@ -11,7 +11,7 @@ from django.db import transaction
 from modelhotel.core.clock import SYSTEM, ManualClock
 from providers.models import Provider
 from proxy.models import VirtualKey
-from requestlogs import rollup, stats, sweep, timeline
+from requestlogs import provider_port, rollup, stats, sweep, timeline
 from requestlogs.models import ModelName, ModelSlice, RequestLog, StatMark, StatStale, TrafficName, TrafficSlice
 from requestlogs.recorder import INTERRUPTED
 from requestlogs.statements import Scope
@@ -215,3 +215,16 @@ def test_triggers_come_back_after_a_table_was_made_anew():
     rollup.install()
     RequestLog.objects.update(state="failed", error_message=INTERRUPTED)
     assert StatMark.objects.count() == 1
+
+
+def test_tokens_of_a_provider_are_those_of_the_whole_log():
+    house = House(4)
+    house.rows(30)
+    rollup.settle(ManualClock(at(0)))
+    house.rows(5)
+    over = RequestLog.objects.filter(state__in=("completed", "failed"), provider_id__isnull=False)
+    expected = {}
+    for provider, prompt, completion in over.values_list("provider_id", "tokens_prompt", "tokens_completion"):
+        expected[str(provider)] = expected.get(str(provider), 0) + prompt + completion
+    found = provider_port.provider_tokens()
+    assert {name: count for name, count in found.items() if count} == {n: c for n, c in expected.items() if c}
