@@ -70,13 +70,8 @@ export class KeysPage {
     for (const button of root.querySelectorAll("[data-page]")) button.addEventListener("click", () => this.#turn(button.dataset.page));
     onAddress((address) => {
       this.view = rules.viewOf(address);
+      filters.elements.q.value = this.view.q;
       this.draw();
-    });
-    document.addEventListener("keydown", (event) => {
-      const typing = event.target.closest?.("input, select, textarea, dialog");
-      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || typing) return;
-      event.preventDefault();
-      filters.elements.q.focus();
     });
   }
 
