@@ -20,7 +20,7 @@ TOKEN_WINDOW = timedelta(days=30)
 #: Above this many members all rows are read: a database bounds the parameters of one query (SQLite: 32,766).
 _MAX_IN = 5_000
 #: Totals that took longer than this to sum up, in seconds, are kept for as many times that long, a minute at most.
-_SLOW, _KEPT_TIMES, _KEPT_MOST = 0.1, 50, 60.0
+_SLOW, _KEPT_TIMES, _KEPT_MOST = 0.5, 50, 60.0
 
 _COLUMNS = (
     "id",

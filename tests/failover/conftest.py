@@ -3,6 +3,15 @@ import pytest
 from modelhotel.core import events
 
 
+@pytest.fixture(autouse=True)
+def totals_are_never_kept(monkeypatch):
+    """A query that was slow because the machine is busy must not be what the next test reads."""
+    from failover import queries
+
+    monkeypatch.setattr(queries, "_totals", queries._Totals())
+    monkeypatch.setattr(queries, "_SLOW", float("inf"))
+
+
 @pytest.fixture
 def world(transactional_db):
     from tests.failover.world import World

@@ -11,6 +11,7 @@ from django.test import Client
 from failover import ports, queries, resolve, sync
 from failover.models import FailoverGroup
 from modelhotel.accounts import admin_token
+from modelhotel.core.clock import ManualClock
 from modelhotel.models import User
 from providers.models import Model, Provider
 from requestlogs.models import RequestLog
@@ -475,6 +476,24 @@ def test_a_failing_total_is_zero(api, world, monkeypatch):
     w.group("mine", world.m1, world.m2)
     answer = api("GET", "")
     assert (answer.status_code, answer.json()["groups"][0]["total_tokens"]) == (200, 0)
+
+
+def test_totals_that_are_slow_to_sum_up_are_kept_for_a_while(world, monkeypatch):
+    clock, asked = ManualClock(), []
+
+    def slow(since):
+        asked.append(since)
+        clock.advance(2.0)
+        return {"hotel/mine": len(asked)}
+
+    monkeypatch.setattr(queries, "_SLOW", 0.5)
+    monkeypatch.setattr(ports, "requested_tokens", slow)
+    group = w.group("mine", world.m1, world.m2)
+    totals = []
+    for wait in (0.0, 59.0, 2.0):
+        clock.advance(wait)
+        totals.append(queries.describe([group], clock)[0]["total_tokens"])
+    assert totals == [1, 1, 2], "kept for a minute at most"
 
 
 def test_sync_answers_with_what_it_did(api, world):
