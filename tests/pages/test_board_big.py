@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.pages.boards import Seen
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 
 GROUPS, PROVIDERS, OTHERS = 500, 4, 8000
 FILL = f"""

@@ -9,7 +9,7 @@ from tests.pages.boards import Seen, operator, toast
 from tests.upstream.server import answer, status
 from tests.wire.product import eventually
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
 
 LIVE = 1000  # ms within which the other page has it (routing 98, operations 56)
 ELSEWHERE = "This group was changed elsewhere"

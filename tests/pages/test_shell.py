@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.upstream.server import answer, status
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
 #: Notes every event, and the longest pause between two frames once the page stands.
 LISTEN = """
 document.addEventListener("DOMContentLoaded", async () => {

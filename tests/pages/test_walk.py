@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from tests.wire.product import eventually
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 #: Where a walk starts; it goes on to every page of the product that is linked from there.
 LISTS = (
     "/providers/provider/",
