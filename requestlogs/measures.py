@@ -107,7 +107,7 @@ MODELS = Kind(
         "gone": f"CASE WHEN {_GONE} THEN 'gone' ELSE '' END",
         "owner": _OWNER,
     },
-    {name: _ALL[name] for name in ("requests", "tokens_prompt", "tokens_completion")},
+    {name: _ALL[name] for name in ("requests", "tokens_prompt", "tokens_completion", "cost_e10")},
     {},
 )
 KINDS = (TRAFFIC, MODELS)

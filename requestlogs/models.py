@@ -167,6 +167,7 @@ class Slice(models.Model):
     requests = models.BigIntegerField()
     tokens_prompt = models.BigIntegerField()
     tokens_completion = models.BigIntegerField()
+    cost_e10 = models.BigIntegerField()
 
     class Meta:
         abstract = True
@@ -183,7 +184,6 @@ class TrafficSlice(Slice):
     rate_limited = models.BigIntegerField()
     tokens_cache_hit = models.BigIntegerField()
     tokens_cache_miss = models.BigIntegerField()
-    cost_e10 = models.BigIntegerField()
     costed = models.BigIntegerField()
     duration_good = models.FloatField()
     latency_good = models.FloatField()

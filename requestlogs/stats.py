@@ -16,7 +16,9 @@ from requestlogs.statements import DAY, Row, Scope, Statement, Window, mean, row
 HOUR = 3600
 #: ``period`` -> length of the window in seconds.
 PERIODS = {"1h": HOUR, "24h": DAY, "7d": 7 * DAY}
-METRICS = {"requests": "requests", "tokens": "tokens_prompt + tokens_completion"}
+#: ``metric`` -> the sum names are ranked by.
+METRICS = {"requests": "requests", "tokens": "tokens_prompt + tokens_completion", "cost": "cost_e10"}
+_DOLLAR = 1e10
 DELETED = "Deleted"
 TOP_MODELS, TOP_PROVIDERS, TOP_LATENCY, LATENCY_SAMPLES = 10, 5, 6, 3
 
@@ -47,7 +49,7 @@ def _traffic(scope: Scope, window: Window, *parts: str) -> dict[str, Parts]:
     return found
 
 
-def _models(scope: Scope, window: Window, metric: str) -> dict[str, int]:
+def _models(scope: Scope, window: Window, metric: str) -> dict[str, float]:
     """The models with most of *metric*, under the names their providers have today."""
     head, params = Statement(MODELS, scope, window).known()
     at, collation = "INSTR(model, '/')", ""
@@ -58,7 +60,7 @@ def _models(scope: Scope, window: Window, metric: str) -> dict[str, int]:
         FROM known LEFT JOIN offered ON offered.id = known.provider)
     SELECT label, SUM({METRICS[metric]}) AS value FROM labelled WHERE label <> '' GROUP BY label
     HAVING SUM({METRICS[metric]}) > 0 ORDER BY 2 DESC, label{collation} LIMIT {TOP_MODELS}"""
-    return {row["label"]: int(row["value"]) for row in rows(sql, params)}
+    return {row["label"]: _shown(int(row["value"]), metric) for row in rows(sql, params)}
 
 
 def _by_name(parts: Mapping[str, Row]) -> Parts:
@@ -68,7 +70,14 @@ def _by_name(parts: Mapping[str, Row]) -> Parts:
 
 
 def _value(row: Row, metric: str) -> int:
-    return int(row["requests"] if metric == "requests" else row["tokens_prompt"] + row["tokens_completion"])
+    if metric == "tokens":
+        return int(row["tokens_prompt"] + row["tokens_completion"])
+    return int(row["cost_e10" if metric == "cost" else "requests"])
+
+
+def _shown(value: int, metric: str) -> float:
+    """A sum as the API gives it: costs in dollars."""
+    return value / _DOLLAR if metric == "cost" else value
 
 
 def requests_in(scope: Scope, window: Window) -> int:
@@ -114,25 +123,25 @@ def _figures(total: Row) -> Row:
         "total_tokens_prompt": int(total["tokens_prompt"] or 0),
         "total_tokens_completion": int(total["tokens_completion"] or 0),
         "total_tokens_cache_hit": int(total["tokens_cache_hit"] or 0),
-        "total_cost_usd": int(total["cost_e10"]) / 1e10 if total["costed"] else None,
+        "total_cost_usd": int(total["cost_e10"]) / _DOLLAR if total["costed"] else None,
         "rate_limit_hits": int(total["rate_limited"] or 0),
     }
 
 
-def _by_key(keys: Mapping[str, Row], metric: str) -> dict[str, int]:
+def _by_key(keys: Mapping[str, Row], metric: str) -> dict[str, float]:
     """Under the names that keys have today; built-in names as they are."""
     names = {rollup.as_text(str(key)): name for key, name in ports.key_names()}
     found: dict[str, int] = {}
     for key, row in keys.items():
         name = key[1:] if key.startswith("=") else names.get(key, DELETED)
         found[name] = found.get(name, 0) + _value(row, metric)
-    return _ranked(found)
+    return _ranked(found, metric)
 
 
-def _ranked(values: Mapping[str, int]) -> dict[str, int]:
+def _ranked(values: Mapping[str, int], metric: str) -> dict[str, float]:
     """The largest first, equal ones by name, without those that have nothing."""
     found = [(name, value) for name, value in values.items() if value]
-    return dict(sorted(found, key=lambda each: (-each[1], each[0])))
+    return {name: _shown(value, metric) for name, value in sorted(found, key=lambda each: (-each[1], each[0]))}
 
 
 def overview(scope: Scope, period: str, metric: str, now: float, *, latency: bool = False) -> Row:
@@ -149,7 +158,7 @@ def overview(scope: Scope, period: str, metric: str, now: float, *, latency: boo
         "total_requests_last_7d": counts["7d"],
         "requests_last_1h": counts["1h"],
         "by_model": _models(scope, window, metric),
-        "by_provider": _ranked({name: _value(row, metric) for name, row in providers.items()}),
+        "by_provider": _ranked({name: _value(row, metric) for name, row in providers.items()}, metric),
         "by_virtual_key": _by_key(found["key"], metric),
         **_figures(total),
     }
@@ -161,13 +170,14 @@ def overview(scope: Scope, period: str, metric: str, now: float, *, latency: boo
 def distribution(scope: Scope, period: str, metric: str, now: float) -> list[Row]:
     """The providers with most, and their shares, which add up to 100.0."""
     found = _by_name(_traffic(scope, Window.last(PERIODS[period], now), "provider")["provider"])
-    names = list(_ranked({name: _value(row, metric) for name, row in found.items()}))[:TOP_PROVIDERS]
+    names = list(_ranked({name: _value(row, metric) for name, row in found.items()}, metric))[:TOP_PROVIDERS]
     percent = shares.percent([_value(found[name], metric) for name in names])
     return [
         {
             "name": name,
             "count": _value(found[name], "requests"),
             "tokens": _value(found[name], "tokens"),
+            "cost_usd": _shown(_value(found[name], "cost"), "cost"),
             "share": share,
         }
         for name, share in zip(names, percent, strict=True)

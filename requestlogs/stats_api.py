@@ -86,7 +86,7 @@ def _distribution(scope: Scope, period: str, metric: str, latency: bool) -> obje
 
 @router.get("", summary="Figures of a period")
 def figures(request: HttpRequest) -> HttpResponse:
-    """period (1h, 24h, 7d), metric (requests, tokens), exclude_deleted, owner_user_id, include_latency."""
+    """period (1h, 24h, 7d), metric (requests, tokens, cost), exclude_deleted, owner_user_id, include_latency."""
     return _answer(request, _overview)
 
 

@@ -55,6 +55,7 @@ class Migration(migrations.Migration):
                 ('requests', models.BigIntegerField()),
                 ('tokens_prompt', models.BigIntegerField()),
                 ('tokens_completion', models.BigIntegerField()),
+                ('cost_e10', models.BigIntegerField()),
             ],
             options={
                 'db_table': 'stat_models',

@@ -31,6 +31,13 @@ def tokens(row):
     return row.tokens_prompt + row.tokens_completion if finished(row) else 0
 
 
+def cost(row):
+    return (row.cost_usd or 0) if finished(row) else 0
+
+
+VALUES = {"requests": lambda row: 1, "tokens": tokens, "cost": cost}
+
+
 def mean(values):
     values = list(values)
     return sum(values) / len(values) if values else 0.0
@@ -74,8 +81,9 @@ class Naive:
         found = defaultdict(int)
         for row in rows:
             if name(row):
-                found[name(row)] += 1 if metric == "requests" else tokens(row)
-        return dict(sorted(((n, v) for n, v in found.items() if v), key=lambda each: (-each[1], each[0])))
+                found[name(row)] += VALUES[metric](row)
+        ranked = sorted(((n, v) for n, v in found.items() if v), key=lambda each: (-each[1], each[0]))
+        return {name: float(value) if metric == "cost" else value for name, value in ranked}
 
     def overview(self, period, metric):
         rows = self.within(PERIODS[period])
@@ -122,8 +130,8 @@ class Naive:
     def distribution(self, period, metric):
         rows = self.within(PERIODS[period])
         best = list(self.by(rows, self.provider, metric).items())[:5]
-        counts, sums = self.by(rows, self.provider, "requests"), self.by(rows, self.provider, "tokens")
-        return [(name, counts.get(name, 0), sums.get(name, 0)) for name, _ in best]
+        every = [self.by(rows, self.provider, each) for each in VALUES]
+        return [(name, *(values.get(name, 0) for values in every)) for name, _ in best]
 
     def points(self, period):
         span, count = BUCKETS[period]

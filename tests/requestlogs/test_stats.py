@@ -110,12 +110,13 @@ def holds(scopes=EVERYTHING):
     """Everything that is said of the rows is what a walk over them says."""
     for scope in scopes:
         naive = Naive(NOW, owner=scope.owner, exclude_deleted=scope.exclude_deleted)
-        for period, metrics in (("1h", ("tokens",)), ("24h", ("requests", "tokens")), ("7d", ("requests",))):
+        for period, metrics in (("1h", ("tokens",)), ("24h", ("requests", "tokens", "cost")), ("7d", ("requests",))):
             for metric in metrics:
                 found = stats.overview(scope, period, metric, NOW, latency=True)
                 assert rounded(found) == rounded(naive.overview(period, metric)), (scope, period, metric)
                 shown = stats.distribution(scope, period, metric, NOW)
-                assert [(i["name"], i["count"], i["tokens"]) for i in shown] == naive.distribution(period, metric)
+                named = [(i["name"], i["count"], i["tokens"], i["cost_usd"]) for i in shown]
+                assert named == naive.distribution(period, metric)
                 assert not shown or round(sum(item["share"] for item in shown), 6) == 100.0
             assert rounded(timeline.points(scope, period, NOW)) == rounded(naive.points(period)), (scope, period)
 
