@@ -14,7 +14,7 @@ _ROLES = {"admin": "Administrator", "viewer": "Viewer: looks, changes nothing", 
 
 
 class HotelSite(UnfoldAdminSite):  # type: ignore[misc]
-    index_template = "modelhotel/start.html"
+    index_template = "modelhotel/pages/overview.html"
     index_title = "Overview"
 
     def extra_urls(self) -> list[URLPattern]:
