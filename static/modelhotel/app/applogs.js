@@ -105,7 +105,7 @@ async function append() {
     list.rows.put(row);
   }
   if (added) {
-    list.total += added;
+    if (list.total !== null) list.total += added;
     list.draw();
   }
 }
@@ -133,7 +133,8 @@ every(APPEND, async () => {
   }
 });
 every(COUNTS, recount);
-recount().catch(() => {}); // the next one tells
+if (list.total === null) list.reload();
+if (list.mode === "scroll") recount().catch(() => {}); // the next one tells
 state(list.live ? "Live" : "Not live");
 
 document.getElementById("applogs-delete")?.addEventListener("click", () => purge({

@@ -292,11 +292,11 @@ export class List {
     parts.table.hidden = !some;
     parts.nothing.hidden = some || !this.filtered;
     parts.empty.hidden = some || this.filtered || this.page > 1;
-    parts.pager.hidden = scroll || (!some && this.page === 1);
+    parts.pager.hidden = scroll || this.total === null || (!some && this.page === 1);
     parts.position.textContent = `Page ${exact(this.page)} of ${exact(pages)}`;
     parts.first.disabled = parts.prev.disabled = this.page <= 1;
     parts.next.disabled = parts.last.disabled = this.page >= pages;
-    parts.count.textContent = scroll ? `${exact(shown.length)} shown` : `${exact(this.total)} ${this.total === 1 ? this.source.noun[0] : this.source.noun[1]}`;
+    parts.count.textContent = this.total === null ? "" : scroll ? `${exact(shown.length)} shown` : `${exact(this.total)} ${this.total === 1 ? this.source.noun[0] : this.source.noun[1]}`;
     parts.full.hidden = !scroll || this.rows.size < KEPT;
     parts.news.hidden = !this.news || this.live;
     this.source.shown?.(shown);
