@@ -87,7 +87,7 @@ def test_a_line_opens_with_its_whole_text_and_is_copied(hotel, page):
     expect(shown.get_by_role("button", name=re.compile("Copied|Selected"))).to_be_visible()
     page.keyboard.press("Escape")
     expect(shown).to_have_count(0)
-    assert "id=" not in page.url
+    expect(page).not_to_have_url(re.compile("id="))
 
 
 def test_the_scroll_holds_every_line_once(hotel, page):

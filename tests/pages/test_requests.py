@@ -157,7 +157,7 @@ def test_the_dialog_tells_the_whole_story_of_a_failover(hotel, page):
     page.keyboard.press("Escape")
     expect(shown).to_have_count(0)
     expect(line).to_be_focused()
-    assert "id=" not in page.url
+    expect(page).not_to_have_url(re.compile("id="))
     line.click()
     expect(dialog(page)).to_be_visible()
     page.go_back()
