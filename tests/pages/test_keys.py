@@ -237,6 +237,9 @@ def test_names_with_markup_and_quotes_are_text_everywhere(hotel, page):
     assert json.loads(body)["model"] == model
     compile(found[1]["text"], "snippet", "exec")
     assert "http://host.docker.internal:8080/v1" in found[3]["text"]
+    assert "HOST=0.0.0.0" in found[3]["hint"]
+    found = ask(page, "keys/snippets.js", "m.snippets('https://ai.example.com/v1', 'sk-x', 'a')")
+    assert "https://ai.example.com/v1" in found[3]["text"] and "HOST=" not in found[3]["hint"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -11,6 +11,7 @@ import * as rules from "./keys/rules.js";
 
 const ADDRESS = "/api/virtual-keys";
 const POLL = 10_000; // ms; tokens and last use change without an event
+const LARGE = 500; // keys above which a poll asks for the shown ones only
 const GATHER = 50; // ms; events of one moment are answered by one reading
 const TICK = 5000; // ms between two looks at the ages
 const SEVERAL = 5; // changed keys above which one list is cheaper than each by itself
@@ -26,6 +27,7 @@ export class KeysPage {
     this.keys = new Map(first.keys.map((key) => [key.id, key]));
     this.setProviders(first.providers);
     this.base = `${location.origin}/v1`;
+    this.deleted = new Set();
     this.form = null;
     this.rows = new Map();
     this.body = root.querySelector("tbody");
@@ -137,7 +139,8 @@ export class KeysPage {
     const read = async () => {
       timer = 0;
       const ids = [...changed];
-      const [whole, names] = [all || ids.length > SEVERAL, providers];
+      // One by one a key that is deleted meanwhile is a 404, so that a short list is read as a whole.
+      const [whole, names] = [all || ids.length > SEVERAL || this.keys.size <= LARGE, providers];
       changed.clear();
       all = providers = false;
       if (names) this.setProviders(await api("GET", "/api/providers"));
@@ -159,13 +162,13 @@ export class KeysPage {
       soon();
     };
     onGap(everything);
-    every(POLL, everything);
+    every(POLL, () => (this.keys.size > LARGE ? Promise.all(this.shown.rows.map((key) => this.#read(key.id))) : everything()));
     every(TICK, () => this.#tick());
   }
 
   async readAll() {
     const list = await api("GET", ADDRESS);
-    this.keys = new Map(list.map((key) => [key.id, key]));
+    this.keys = new Map(list.filter((key) => !this.deleted.has(key.id)).map((key) => [key.id, key]));
     if (this.form?.key) this.#told(this.keys.get(this.form.key.id) || null);
   }
 
@@ -192,6 +195,7 @@ export class KeysPage {
   }
 
   put(key) {
+    if (this.deleted.has(key.id)) return;
     // Newest first, as the API lists them.
     if (this.keys.has(key.id)) this.keys.set(key.id, key);
     else this.keys = new Map([[key.id, key], ...this.keys]);
@@ -199,6 +203,8 @@ export class KeysPage {
   }
 
   drop(id) {
+    // An answer that was under way before it was deleted must not bring it back.
+    this.deleted.add(id);
     this.keys.delete(id);
     this.draw();
   }

@@ -1,5 +1,6 @@
 // What a client needs to hear, ready to run. Pure.
 
+const LISTEN = "On Linux a container reaches the gateway only when that was started with HOST=0.0.0.0. ";
 const quoted = (text) => JSON.stringify(text);
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
@@ -41,9 +42,11 @@ function javascript(base, key, model) {
   ].join("\n");
 }
 
+const HERE = /\/\/(localhost|127\.0\.0\.1|\[::1\])(?=[:/])/;
+
 function openWebUi(base, key) {
   // Inside a container "localhost" is the container.
-  const reached = base.replace(/\/\/(localhost|127\.0\.0\.1|\[::1\])(?=[:/])/, "//host.docker.internal");
+  const reached = base.replace(HERE, "//host.docker.internal");
   return [
     "docker run -d -p 3000:8080 --add-host=host.docker.internal:host-gateway \\",
     `  -e OPENAI_API_BASE_URL=${reached} \\`,
@@ -61,7 +64,7 @@ export function snippets(base, key, model) {
     {
       name: "Open WebUI",
       text: openWebUi(base, key),
-      hint: "Or in a running one: Admin Settings, Connections, add an OpenAI API connection with this base address and key.",
+      hint: `${HERE.test(base) ? LISTEN : ""}In one that runs already: Admin Settings, Connections, add an OpenAI API connection with this base address and key.`,
     },
   ];
 }
