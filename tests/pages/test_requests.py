@@ -151,7 +151,7 @@ def test_the_dialog_tells_the_whole_story_of_a_failover(hotel, page):
     parts = shown.get_by_role("list", name="Overhead in parts").get_by_role("listitem")
     expect(parts).to_have_count(7)
     hits = [name for name, hit in row["cache_hits"].items() if hit]
-    expect(shown.locator("meter[data-hit=true]")).to_have_count(len(hits))
+    expect(shown.locator(".mh-part-bar[data-hit=true]")).to_have_count(len(hits))
     expect(shown.get_by_role("table", name="Tokens")).to_contain_text("reasoning")
     shown.get_by_role("button", name=f"Copy {row['request_hash']}").click()
     page.keyboard.press("Escape")

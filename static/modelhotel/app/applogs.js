@@ -5,6 +5,7 @@ import { instant, number } from "./format.js";
 import { every } from "./live.js";
 import { h } from "./ui.js";
 import { List } from "./logs/list.js";
+import { moment } from "./logs/moment.js";
 import { deleteLines, purge } from "./logs/purge.js";
 
 const APPEND = 2000; // ms
@@ -22,7 +23,7 @@ let close = null;
 
 const tone = (row) => TONES[row.level] || "muted";
 const columns = [
-  { key: "time", label: "Time", width: 11, sort: "time", cell: (row) => ({ tag: "time", text: instant(row.timestamp), title: row.timestamp, datetime: row.timestamp }) },
+  { key: "time", label: "Time", width: 9, sort: "time", cell: (row) => moment(row.timestamp) },
   { key: "level", label: "Level", width: 6.5, sort: "level", cell: (row) => ({ text: row.level, class: "mh-chip", "data-tone": tone(row) }) },
   { key: "source", label: "Source", width: 9, sort: "source", cell: (row) => ({ text: row.source, title: row.source }) },
   { key: "message", label: "Message", width: 46, sort: "message", cell: (row) => row.message.split("\n", 1)[0].slice(0, 400) },

@@ -1,6 +1,7 @@
 // What the request list shows of a row.
-import { duration, exact, instant, money, number } from "../format.js";
+import { duration, exact, money, number } from "../format.js";
 import { recall, remember } from "../ui.js";
+import { moment } from "./moment.js";
 import { running } from "./rows.js";
 
 const KEY = "requestsColumns";
@@ -66,18 +67,9 @@ function spent(row) {
   return row.full ? duration(row.duration_ms) : NONE;
 }
 
-/** Of today the time is enough; the tooltip has all of it. */
-function moment(row) {
-  const text = instant(row.created_at);
-  const [day, time] = text.split(" ");
-  const today = instant(new Date().toISOString()).split(" ")[0];
-  const short = day === today ? time : day.slice(0, 4) === today.slice(0, 4) ? text.slice(5) : day;
-  return { tag: "time", text: short, title: `${text} (${row.created_at})`, datetime: row.created_at };
-}
-
 /** *fixed*: always shown; *off*: not shown unless chosen. *width* in em. */
 const ALL = [
-  { key: "time", label: "Time", width: 9, sort: "time", fixed: true, cell: moment },
+  { key: "time", label: "Time", width: 9, sort: "time", fixed: true, cell: (row) => moment(row.created_at) },
   { key: "hash", label: "Hash", width: 10.5, off: true, cell: (row) => (row.request_hash ? { text: row.request_hash, class: "mh-log-mono", "data-copy-text": row.request_hash } : NONE) },
   { key: "model", label: "Model", width: 15, sort: "model", fixed: true, cell: model },
   { key: "provider", label: "Provider", width: 10, sort: "provider", cell: provider },

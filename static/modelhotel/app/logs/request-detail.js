@@ -80,8 +80,8 @@ function overhead(row) {
   const bars = PARTS.map(([name, words, key]) => {
     const hit = Boolean(key && hits[key]);
     const note = hit ? "cache hit" : name === "dial_ms" && reached && !row[name] ? "reused connection" : "";
-    const bar = h("meter", { class: "mh-part-bar", min: "0", max: String(most), "aria-hidden": "true", dataset: { hit: String(hit) } });
-    bar.value = row[name] || 0;
+    const share = Math.round(((row[name] || 0) / most) * 100);
+    const bar = h("div", { class: "mh-part-bar", "aria-hidden": "true", dataset: { hit: String(hit) } }, h("div", { style: `width:${share}%` }));
     return h("li", { class: "mh-part" }, h("span", {}, words), bar, h("span", { class: "mh-num" }, small(row[name])), h("span", { class: "mh-part-note" }, note));
   });
   return h("details", { class: "mh-fact-more" }, h("summary", {}, `Overhead: ${small(row.proxy_overhead_ms)}`), h("ul", { class: "mh-parts", "aria-label": "Overhead in parts" }, bars));
