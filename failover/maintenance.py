@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from failover import naming, sync
+from failover import dependents, naming, sync
 from modelhotel.core import events
 
 
@@ -29,6 +29,9 @@ class Maintenance:
 
     def prune_models(self, ids: Collection[str]) -> None:
         sync.prune(ids)
+
+    def with_provider(self, provider_id: str) -> list[dict[str, Any]]:
+        return dependents.of_provider(provider_id)
 
     def revalidate(self) -> None:
         sync.revalidate()

@@ -8,7 +8,7 @@ from ninja import Router
 
 from modelhotel.core.faults import Refusal
 from modelhotel.core.webapi import Body, actor_of
-from providers import queries, verbs
+from providers import connection, queries, verbs
 from providers.discovery.scan import SCANNER, Result
 from providers.model_verbs import parse_id
 from providers.models import Provider
@@ -23,6 +23,15 @@ class ProviderCreate(Body):
     api_key: str = ""
     max_in_flight: int | None = None
     quota_reserve_percent: int = 0
+
+
+class ConnectionTest(Body):
+    """What a provider would be stored from. *provider_id*: of a stored one, for what is absent, its key included."""
+
+    provider_id: str = ""
+    base_url: str = ""
+    provider_type: str = ""
+    api_key: str | None = None
 
 
 class ProviderEdit(Body):
@@ -52,14 +61,20 @@ def _find(provider_id: str) -> Provider:
 
 
 @router.get("")
-def list_providers(request: HttpRequest) -> HttpResponse:
-    return answer(queries.all_providers())
+def list_providers(request: HttpRequest, totals: str = "") -> HttpResponse:
+    """``totals=false`` leaves the token totals out: they look through the request log."""
+    return answer(queries.all_providers(totals=totals != "false"))
 
 
 @router.post("")
 def create_provider(request: HttpRequest, body: ProviderCreate) -> HttpResponse:
     row = verbs.create(verbs.ProviderData(**body.dict()), actor_of(request))
     return answer(queries.one_provider(row), 201)
+
+
+@router.post("/test")
+def test_connection(request: HttpRequest, body: ConnectionTest) -> HttpResponse:
+    return answer(connection.run(connection.Draft(**body.dict())))
 
 
 @router.post("/discover-all")
@@ -83,6 +98,16 @@ def _line(result: Result) -> dict[str, Any]:
 @router.get("/{provider_id}")
 def get_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
     return answer(queries.one_provider(_find(provider_id)))
+
+
+@router.get("/{provider_id}/dependents")
+def dependents(request: HttpRequest, provider_id: str) -> HttpResponse:
+    return answer(queries.dependents(_find(provider_id)))
+
+
+@router.post("/{provider_id}/test")
+def test_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
+    return answer(connection.run(connection.Draft(provider_id=provider_id)))
 
 
 @router.put("/{provider_id}")

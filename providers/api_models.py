@@ -80,6 +80,14 @@ def delete_models(request: HttpRequest, body: Ids) -> HttpResponse:
     return answer({"requested": len(body.ids), "deleted": deleted})
 
 
+@router.get("/{model_id}")
+def get_model(request: HttpRequest, model_id: str) -> HttpResponse:
+    row = Model.objects.select_related("provider").filter(pk=model_verbs.parse_id(model_id)).first()
+    if row is None:
+        raise Refusal(404, "model not found")
+    return answer(queries.model_object(row))
+
+
 @router.patch("/{model_id}")
 def update_model(request: HttpRequest, model_id: str, body: ModelEdit) -> HttpResponse:
     row = model_verbs.update_model(model_id, body.given(), actor_of(request))

@@ -64,6 +64,11 @@ class Groups(Protocol):
         """Take these model row ids (UUID text) out of every group."""
         ...
 
+    def with_provider(self, provider_id: str) -> list[dict[str, Any]]:
+        """The groups that have models of the provider: ``display_model``, ``entries`` of it, ``remaining`` others that
+        can be routed to."""
+        ...
+
 
 class Circuits(Protocol):
     def health(self, provider_id: str) -> CircuitHealth: ...
@@ -76,6 +81,10 @@ class Circuits(Protocol):
 class Keys(Protocol):
     def forget_provider_in_keys(self, provider_id: str) -> None:
         """Take the id out of every key's ``allowed_providers``; inside the caller's transaction."""
+        ...
+
+    def keys_naming_provider(self, provider_id: str) -> list[dict[str, Any]]:
+        """The keys whose ``allowed_providers`` hold the id: ``name``, and ``only`` when they hold no other."""
         ...
 
 
@@ -114,6 +123,12 @@ class _Nothing:
 
     def prune_models(self, ids: Collection[str]) -> None:
         return None
+
+    def with_provider(self, provider_id: str) -> list[dict[str, Any]]:
+        return []
+
+    def keys_naming_provider(self, provider_id: str) -> list[dict[str, Any]]:
+        return []
 
     def health(self, provider_id: str) -> CircuitHealth:
         return CircuitHealth()

@@ -20,8 +20,8 @@ def masked_key(row: Provider) -> str:
     return "N/A" if row.keyless else row.masked_key or "***"
 
 
-def provider_object(row: Provider, model_count: int, total_tokens: int) -> dict[str, Any]:
-    """The provider object of the admin API; never ciphertext, nonce, salt or key."""
+def provider_object(row: Provider, model_count: int, total_tokens: int | None) -> dict[str, Any]:
+    """The provider object of the admin API; never ciphertext, nonce, salt or key. *total_tokens* None: not asked."""
     return {
         "id": str(row.pk),
         "name": row.name,
@@ -52,14 +52,29 @@ def provider_object(row: Provider, model_count: int, total_tokens: int) -> dict[
     }
 
 
-def all_providers() -> list[dict[str, Any]]:
-    tokens = ports.logs.provider_tokens()
-    return [provider_object(row, row.model_count, tokens.get(str(row.pk), 0)) for row in provider_rows()]  # type: ignore[attr-defined]
+def all_providers(*, totals: bool = True) -> list[dict[str, Any]]:
+    """Newest first. Without *totals* the request log is left alone and ``total_tokens`` is null."""
+    tokens = ports.logs.provider_tokens() if totals else None
+    return [
+        provider_object(row, row.model_count, None if tokens is None else tokens.get(str(row.pk), 0))  # type: ignore[attr-defined]
+        for row in provider_rows()
+    ]
 
 
 def one_provider(row: Provider) -> dict[str, Any]:
     count = Model.objects.filter(provider=row).count()
     return provider_object(row, count, ports.logs.provider_tokens().get(str(row.pk), 0))
+
+
+def dependents(row: Provider) -> dict[str, Any]:
+    """What a disabled provider takes out of routing and a deleted one takes along."""
+    models = Model.objects.filter(provider=row)
+    return {
+        "models": models.count(),
+        "enabled_models": models.filter(enabled=True).count(),
+        "groups": ports.groups.with_provider(str(row.pk)),
+        "virtual_keys": ports.keys.keys_naming_provider(str(row.pk)),
+    }
 
 
 def _json(value: Any) -> str:

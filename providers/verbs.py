@@ -51,7 +51,7 @@ def create(data: ProviderData, actor: Actor, clock: Clock = SYSTEM) -> Provider:
     given_url = data.base_url.strip()
     if not given_url:
         raise inputs.refuse("base_url", "base_url is required")
-    kind = _kind_for(data.provider_type, given_url)
+    kind = kind_for(data.provider_type, given_url)
     base_url = kind.normalise_base_url(given_url)
     if len(base_url) > inputs.URL_MAX:
         raise inputs.refuse("base_url", "base_url must be less than 500 characters")
@@ -65,7 +65,7 @@ def create(data: ProviderData, actor: Actor, clock: Clock = SYSTEM) -> Provider:
     _check_name(name, None)
     if kind.self_hosted:
         _check_address(base_url, None)
-        _confirm(kind, base_url, key)
+        confirm(kind, base_url, key)
     row = Provider(
         name=name,
         base_url=base_url,
@@ -176,7 +176,7 @@ class _Plan:
             return
         if self.kind.self_hosted:
             _check_address(self.base_url, self.row.pk)
-            _confirm(self.kind, self.base_url, self._probe_key())
+            confirm(self.kind, self.base_url, self._probe_key())
 
     def _probe_key(self) -> str:
         if self.key is not None:
@@ -231,7 +231,8 @@ def _find(provider_id: str) -> Provider:
     return row
 
 
-def _kind_for(provider_type: str | None, base_url: str) -> Kind:
+def kind_for(provider_type: str | None, base_url: str) -> Kind:
+    """The type that was named, else the one of the host. Raises Refusal."""
     wanted = provider_type or derive.provider_type(base_url)
     kind = registry.KINDS.get(wanted)
     if kind is None:
@@ -277,7 +278,9 @@ def _check_address(base_url: str, own: uuid.UUID | None) -> None:
         log.warning("providers: address not checked, the database failed")
 
 
-def _confirm(kind: Kind, base_url: str, key: str) -> None:
+def confirm(kind: Kind, base_url: str, key: str) -> None:
+    """Ask the self-hosted server at *base_url* what it is. Raises the coded Refusal when it is not of *kind*."""
+
     async def ask() -> probe.Found:
         return await probe.identify(control.client(), kind, base_url, key)
 

@@ -139,6 +139,16 @@ def forget_provider_in_keys(provider_id: str) -> None:
         changes.record(["keys"], None, SYSTEM)
 
 
+def keys_naming_provider(provider_id: str) -> list[dict[str, Any]]:
+    """The keys that are restricted to some providers, this one among them; by name."""
+    rows = VirtualKey.objects.filter(allowed_providers__isnull=False).order_by("name", "pk")
+    found = []
+    for name, listed in rows.values_list("name", "allowed_providers"):
+        if listed and provider_id in listed:
+            found.append({"name": name, "only": len(set(listed)) == 1})
+    return found
+
+
 def checked_name(text: object) -> str:
     """The trimmed name. Raises Refusal."""
     name = text.strip() if isinstance(text, str) else ""

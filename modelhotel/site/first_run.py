@@ -19,7 +19,7 @@ _STEPS: tuple[tuple[str, type[Row], str, str, str, str, str, str], ...] = (
         "Add a provider",
         "providers.view_provider",
         "providers.add_provider",
-        "admin:providers_provider_add",
+        "admin:providers?add=1",
     ),
     (
         "model",

@@ -8,7 +8,7 @@ from unfold.sites import UnfoldAdminSite
 
 from modelhotel.core.version import VERSION
 from modelhotel.models import User
-from modelhotel.site import board_page, keys_page, log_pages, settings_page
+from modelhotel.site import board_page, keys_page, log_pages, provider_pages, settings_page
 
 _ROLES = {"admin": "Administrator", "viewer": "Viewer: looks, changes nothing", "user": "User"}
 
@@ -25,6 +25,9 @@ class HotelSite(UnfoldAdminSite):  # type: ignore[misc]
             path("failover/", self.admin_view(board_page.page), name="failover"),
             path("requests/", self.admin_view(log_pages.requests), name="requests"),
             path("logs/", self.admin_view(log_pages.lines), name="logs"),
+            # In the place of Django's index of the app, which is two lists.
+            path("providers/", self.admin_view(provider_pages.providers), name="providers"),
+            path("models/", self.admin_view(provider_pages.models), name="models"),
         ]
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from requestlogs.recorder import RECORDER
 _MODULES = ("bars", "circuits", "figures", "lines", "panel", "rules", "source")
 #: Card -> permission and view of the list it leads to.
 _LISTS = {
-    "providers": ("providers.view_provider", "admin:providers_provider_changelist"),
-    "models": ("providers.view_model", "admin:providers_model_changelist"),
+    "providers": ("providers.view_provider", "admin:providers"),
+    "models": ("providers.view_model", "admin:models"),
     "requests": ("requestlogs.view_requestlog", "admin:requests"),
 }
 

@@ -28,7 +28,10 @@ def _passing(status: int) -> bool:
 
 
 class DiscoveryHttp:
-    """The ``Http`` that listings are given. *keys* are masked in every text; *sleep* and *chance* are injected."""
+    """The ``Http`` that listings are given. *keys* are masked in every text; *sleep* and *chance* are injected.
+
+    *attempts* 1 tells at once what is wrong: somebody looks on.
+    """
 
     def __init__(
         self,
@@ -36,11 +39,13 @@ class DiscoveryHttp:
         keys: Iterable[str] = (),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
+        attempts: int = ATTEMPTS,
     ) -> None:
         self._client = client
         self._keys = tuple(keys)
         self._sleep = sleep
         self._chance = chance
+        self._attempts = attempts
 
     async def get(self, url: str, headers: Iterable[Header]) -> Any:
         return await self._json("GET", url, headers, b"")
@@ -61,19 +66,19 @@ class DiscoveryHttp:
             raise ListingError("the answer is not JSON", 200) from None
 
     async def _call(self, method: str, url: str, headers: list[Header], body: bytes) -> Answer:
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, self._attempts + 1):
             try:
                 answer = await exchange(
                     self._client, method, url, headers, body, seconds=ATTEMPT_SECONDS, limit=LIMIT_BYTES
                 )
             except UpstreamError as problem:
-                if problem.kind in _FINAL or attempt == ATTEMPTS:
+                if problem.kind in _FINAL or attempt == self._attempts:
                     raise ListingError(
                         sanitize.clean(str(problem), sanitize.DISCOVERY_CHARACTERS, self._keys)
                     ) from None
                 reason = str(problem)
             else:
-                if not _passing(answer.status) or attempt == ATTEMPTS:
+                if not _passing(answer.status) or attempt == self._attempts:
                     return answer
                 reason = f"HTTP {answer.status}: {answer.body[:4096].decode('utf-8', 'replace')}"
             wait = WAIT_SECONDS * attempt + self._chance() * WAIT_SECONDS

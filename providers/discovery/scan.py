@@ -17,13 +17,11 @@ from typing import Any
 from modelhotel.core import crypto, events
 from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.faults import Refusal
-from providers import control, ports, sanitize
+from providers import control, ports
 from providers.cache import ProviderRow, row_of
 from providers.discovery import store
-from providers.discovery.classify import classify
-from providers.discovery.http import DiscoveryHttp
+from providers.discovery.listing import Fetched, fetch
 from providers.keyring import KEYRING
-from providers.kinds.base import Listed, ListingError
 from providers.model_verbs import parse_id
 from providers.models import Model, Provider
 
@@ -32,27 +30,6 @@ log = logging.getLogger("discovery")
 SCAN_SECONDS = 180.0  # the whole listing of one provider, retries included
 AT_ONCE = 8
 UNDECRYPTABLE = "failed to decrypt API key"
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """A listing as it came: *error* set when there is none; *access* None = the listing was the access check."""
-
-    models: list[Listed] = field(default_factory=list)
-    error: str = ""
-    access: str | None = None
-
-    @property
-    def listing_problem(self) -> str:
-        return self.error or ("" if self.models else store.NO_MODELS)
-
-    @property
-    def access_problem(self) -> str:
-        return self.listing_problem if self.access is None else self.access
-
-    @property
-    def failed(self) -> bool:
-        return bool(self.listing_problem or self.access_problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,25 +145,12 @@ class Scanner:
 
     async def _fetch(self, row: ProviderRow) -> Fetched:
         """Ask the provider. Never raises: the caller counts on an answer for each."""
-        keys: tuple[str, ...] = ()
         try:
-            async with asyncio.timeout(SCAN_SECONDS):
-                key = await KEYRING.fetch(row)
-                keys = (key,)
-                http = DiscoveryHttp(control.client(), keys, **self._waits)
-                models = await row.kind.list_models(http, row.base_url, key)
-                access = await row.kind.check_access(http, row.base_url, key)
-                return Fetched([classify(model) for model in store.usable(models)], "", access)
+            key = await KEYRING.fetch(row)
         except crypto.DecryptError:
             log.error("keycache: decryption failed, possible wrong master key", extra={"attrs": {"provider": row.name}})
             return Fetched(error=UNDECRYPTABLE)
-        except ListingError as problem:
-            return Fetched(error=sanitize.clean(str(problem), sanitize.DISCOVERY_CHARACTERS, keys))
-        except TimeoutError:
-            return Fetched(error=f"the scan took longer than {SCAN_SECONDS:.0f} s")
-        except Exception as problem:
-            log.exception("discovery: listing not understood", extra={"attrs": {"provider": row.name}})
-            return Fetched(error=f"the listing was not understood ({type(problem).__name__})")
+        return await fetch(row.name, row.kind, row.base_url, key, seconds=SCAN_SECONDS, **self._waits)
 
     def _finish(self, row: Provider, fetched: Fetched) -> Result:
         """Write what came, tell about it. Never raises."""

@@ -24,6 +24,11 @@ _DOMAINS = {
 }
 
 
+def domains() -> dict[str, str]:
+    """Domain -> type, for the vendors this version offers that are known by their domain alone."""
+    return {domain: found for domain, found in _DOMAINS.items() if found in KINDS}
+
+
 def _within(host: str, domain: str) -> bool:
     return host == domain or host.endswith("." + domain)
 

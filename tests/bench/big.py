@@ -19,7 +19,7 @@ ROWS = 1_000_000
 PROVIDERS = 20  # the models of two of them bear the same names, so that groups of two form
 DAYS = 30  # over which the request rows spread
 #: Main pages, and the listings behind them: what somebody waits for.
-PAGES = ("/", "/requests/", "/logs/", "/requestlogs/requestlog/", "/providers/model/", "/failover/failovergroup/")
+PAGES = ("/", "/requests/", "/logs/", "/requestlogs/requestlog/", "/providers/", "/models/", "/failover/failovergroup/")
 CALLS = ("/api/logs", "/api/models", "/api/failover-groups")
 TRIES = 3  # of each page; the first of them is shown as well
 

@@ -20,7 +20,7 @@ import httpx
 from tests.bench.hotel import ADMIN_PASSWORD
 
 EVERY = 1.0  # seconds between two page loads of one person
-PAGES = ("/", "/requestlogs/requestlog/", "/providers/model/")
+PAGES = ("/", "/requestlogs/requestlog/", "/models/")
 _TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 _TAG = re.compile(r"<[^>]+\bhx-get=[^>]+>")
 _GET = re.compile(r'hx-get="(/[^"]+)"')

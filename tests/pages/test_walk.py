@@ -15,7 +15,7 @@ LISTS = (
     "/requestlogs/requestlog/",
     "/requestlogs/applog/",
 )
-STARTS = ("/", "/settings/", "/failover/", "/keys/", *LISTS, "/password_change/")
+STARTS = ("/", "/settings/", "/providers/", "/models/", "/failover/", "/keys/", *LISTS, "/password_change/")
 #: Rows of a list lead to the same page again and again.
 PER_KIND = 1
 LINKS = """() => [...document.querySelectorAll("a[href]")]

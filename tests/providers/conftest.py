@@ -84,6 +84,12 @@ class Ports:
     def prune_models(self, ids: Collection[str]) -> None:
         self._note("prune_models", list(ids))
 
+    def with_provider(self, provider_id: str) -> list[dict[str, Any]]:
+        return []
+
+    def keys_naming_provider(self, provider_id: str) -> list[dict[str, Any]]:
+        return []
+
     def health(self, provider_id: str) -> ports.CircuitHealth:
         return self.circuits.get(provider_id, ports.CircuitHealth())
 

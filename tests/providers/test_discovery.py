@@ -11,6 +11,8 @@ from failover import table
 from modelhotel.core import events
 from providers import cache, control
 from providers.discovery import scan, store
+from providers.discovery.classify import classify
+from providers.kinds.base import Listed
 from providers.models import Model, Provider
 from tests.providers.conftest import Api, Ports
 from tests.upstream.server import FakeProvider, after, hang_up, html, raw, redirect, reply, silence, status
@@ -203,7 +205,7 @@ def test_a_small_price_move_of_another_type_is_stored(api: Api):
     made = api.provider()
     row = Provider.objects.get(pk=made["id"])
     for price in (1.0, 1.05):
-        listed = scan.classify(scan.Listed("m", input_price_per_million=price))
+        listed = classify(Listed("m", input_price_per_million=price))
         outcome = store.apply(row, [listed], scan.SYSTEM.now())
     assert outcome.diff.sections()["updated"][0]["changes"] == [{"field": "input_price", "old": 1.0, "new": 1.05}]
     assert Model.objects.get().input_price_per_million == 1.05
@@ -327,7 +329,7 @@ def test_a_failing_group_sync_leaves_the_scan_a_success(api: Api, behind: Ports,
 def test_a_provider_deleted_during_its_scan_is_not_found(api: Api):
     with FakeProvider(models=["m"]) as upstream:
         made = api.provider(upstream)
-        fetched = scan.Fetched([scan.Listed("m")])
+        fetched = scan.Fetched([Listed("m")])
         row = Provider.objects.get(pk=made["id"])
         Provider.objects.filter(pk=row.pk).delete()
         result = scan.SCANNER._finish(row, fetched)

@@ -1,0 +1,28 @@
+"""Which groups lean on one provider: said before it is switched off or deleted."""
+
+from typing import Any
+
+from failover import grouping
+from failover.models import FailoverGroup
+from providers.models import Model
+
+
+def of_provider(provider_id: str) -> list[dict[str, Any]]:
+    """By name; *remaining* are the members of other providers that can be routed to."""
+    own = {str(pk) for pk in Model.objects.filter(provider_id=provider_id).values_list("pk", flat=True)}
+    found = []
+    for group in FailoverGroup.objects.order_by("display_model"):
+        members = grouping.member_ids(group.priority_order)
+        if mine := own.intersection(members):
+            toggles = grouping.toggles_of(group.entry_enabled)
+            others = [member for member in members if member not in own and toggles.get(member, True)]
+            found.append((group.display_model, len(mine), others))
+    asked = {member for _, _, others in found for member in others}
+    routable = {
+        str(pk)
+        for pk in Model.objects.filter(pk__in=asked, enabled=True, provider__enabled=True).values_list("pk", flat=True)
+    }
+    return [
+        {"display_model": name, "entries": entries, "remaining": sum(one in routable for one in others)}
+        for name, entries, others in found
+    ]

@@ -1,0 +1,91 @@
+"""The pages Providers and Models: their first view comes with the page, the API does the rest."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.template.response import TemplateResponse
+
+from failover.breaker import board
+from modelhotel.core import catalogue, options
+from providers import model_pages, queries
+from providers.kinds import derive, registry
+from providers.kinds.base import Kind
+from providers.models import Model, Provider
+
+#: Rows of a first view of the model list.
+FIRST = "50"
+#: What the page calls a state -> the model's own flag and its provider's; and a scope -> the provider's.
+STATES = {"enabled": ("true", "true"), "parked": ("true", "false"), "disabled": ("false", "")}
+SCOPES = {"active": "true", "disabled": "false"}
+
+
+def providers(request: HttpRequest) -> HttpResponse:
+    _admit(request, "providers.view_provider")
+    data: dict[str, Any] = {
+        # Token totals look through the request log: the page asks for them once it stands.
+        "providers": queries.all_providers(totals=False),
+        "circuits": board().status({}, True),
+        "kinds": [_kind(kind) for kind in registry.KINDS.values()],
+        "domains": derive.domains(),
+        "discover": bool(options.current()[catalogue.DISCOVERY_ON_PROVIDER_CREATE]),
+    }
+    may = {name: request.user.has_perm(f"providers.{name}_provider") for name in ("add", "change", "delete")}
+    return _answer(request, "providers", "Providers", data, all(may.values()))
+
+
+def models(request: HttpRequest) -> HttpResponse:
+    _admit(request, "providers.view_model")
+    rows = Provider.objects.order_by("name").values_list("pk", "name", "enabled", "autodiscovery_enabled")
+    data: dict[str, Any] = {
+        "page": model_pages.page(_asked(request)),
+        "any": Model.objects.exists(),
+        "providers": [
+            {"id": str(pk), "name": name, "enabled": enabled, "discoverable": enabled and takes_part}
+            for pk, name, enabled, takes_part in rows
+        ],
+    }
+    may = {name: request.user.has_perm(f"providers.{name}_model") for name in ("change", "delete")}
+    return _answer(request, "models", "Models", data, all(may.values()))
+
+
+def _asked(request: HttpRequest) -> model_pages.Asked:
+    """The filters of the page's address, read as the script reads them."""
+    given = request.GET
+    state, scope = given.get("state", ""), given.get("scope", "")
+    own, provider = STATES.get(state, ("", ""))
+    return model_pages.Asked(
+        limit=FIRST,
+        sort_by=given.get("sort", ""),
+        sort_dir=given.get("dir", ""),
+        search=given.get("q", ""),
+        provider_id=given.get("provider", ""),
+        provider_enabled=provider or SCOPES.get(scope, ""),
+        enabled=own,
+        capabilities=given.get("capabilities", ""),
+        outputs=given.get("outputs", ""),
+    )
+
+
+def _admit(request: HttpRequest, permission: str) -> None:
+    if not request.user.has_perm(permission):
+        raise PermissionDenied
+
+
+def _kind(kind: Kind) -> dict[str, Any]:
+    return {
+        "type": kind.type,
+        "label": kind.label,
+        "address": kind.default_base_url,
+        "hint": kind.base_url_hint,
+        "keyless": kind.keyless_allowed,
+        "self_hosted": kind.self_hosted,
+    }
+
+
+def _answer(request: HttpRequest, name: str, title: str, data: dict[str, Any], may_change: bool) -> HttpResponse:
+    if request.method not in ("GET", "HEAD"):
+        return HttpResponseNotAllowed(["GET", "HEAD"])
+    context = {**admin.site.each_context(request), "title": title, "data": data, "may_change": may_change}
+    return TemplateResponse(request, f"modelhotel/pages/{name}.html", context)

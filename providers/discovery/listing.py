@@ -1,0 +1,55 @@
+"""One listing as a provider gave it: the network half of a scan, and the whole of a connection test."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from providers import control, sanitize
+from providers.discovery import store
+from providers.discovery.classify import classify
+from providers.discovery.http import DiscoveryHttp
+from providers.kinds.base import Kind, Listed, ListingError
+
+log = logging.getLogger("discovery")
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A listing as it came: *error* set when there is none; *access* None = the listing was the access check."""
+
+    models: list[Listed] = field(default_factory=list)
+    error: str = ""
+    access: str | None = None
+
+    @property
+    def listing_problem(self) -> str:
+        return self.error or ("" if self.models else store.NO_MODELS)
+
+    @property
+    def access_problem(self) -> str:
+        return self.listing_problem if self.access is None else self.access
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.listing_problem or self.access_problem)
+
+
+async def fetch(name: str, kind: Kind, base_url: str, key: str, *, seconds: float, **http: Any) -> Fetched:
+    """Ask the provider *name* for its models and whether the key works. Never raises; every text is masked.
+
+    *http*: what :class:`DiscoveryHttp` takes beside client and keys.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            caller = DiscoveryHttp(control.client(), (key,), **http)
+            models = await kind.list_models(caller, base_url, key)
+            access = await kind.check_access(caller, base_url, key)
+            return Fetched([classify(model) for model in store.usable(models)], "", access)
+    except ListingError as problem:
+        return Fetched(error=sanitize.clean(str(problem), sanitize.DISCOVERY_CHARACTERS, (key,)))
+    except TimeoutError:
+        return Fetched(error=f"the scan took longer than {seconds:.0f} s")
+    except Exception as problem:
+        log.exception("discovery: listing not understood", extra={"attrs": {"provider": name}})
+        return Fetched(error=f"the listing was not understood ({type(problem).__name__})")

@@ -1,0 +1,290 @@
+// The page Providers: cards that stay current, and what can be done to a provider.
+import { api, query } from "./api.js";
+import { onStatus, start } from "./circuits.js";
+import { duration } from "./format.js";
+import { every, on, onGap } from "./live.js";
+import { toast } from "./toast.js";
+import { debounce, onAddress, readAddress, writeAddress } from "./ui.js";
+import { mayDelete, mayDisable } from "./providers/ask.js";
+import { card } from "./providers/card.js";
+import { ProviderForm } from "./providers/form.js";
+import { discover, many, Progress } from "./providers/scans.js";
+
+const LIST_EVERY = 30_000; // ms
+const TOTALS_EVERY = 300_000; // ms; the totals look through the request log
+const GATHER = 150; // ms in which events become one reading
+const SHOWN_FOR = 30_000; // ms the outcome of a test or scan stays on its card
+
+const ORDERS = {
+  name: (a, b) => a.name.localeCompare(b.name),
+  used: (a, b) => (b.last_used_at || "").localeCompare(a.last_used_at || ""),
+  models: (a, b) => b.model_count - a.model_count,
+};
+
+class Page {
+  constructor(root) {
+    this.root = root;
+    this.mayChange = root.hasAttribute("data-may-change");
+    this.data = JSON.parse(document.getElementById("providers-data").textContent);
+    this.kinds = new Map(this.data.kinds.map((kind) => [kind.type, kind]));
+    this.rows = this.data.providers;
+    this.totals = {};
+    this.states = new Map();
+    this.cards = new Map();
+    this.form = null;
+    this.cardsBox = root.querySelector("#provider-cards");
+    this.filters = root.querySelector("#provider-filters");
+    this.#circuits(this.data.circuits);
+    this.#controls();
+    this.#live();
+    this.#fill(readAddress());
+    this.draw();
+    this.#readTotals().catch(() => null);
+    if (this.mayChange && readAddress().add) {
+      writeAddress(this.asked(), { replace: true });
+      this.add();
+    }
+  }
+
+  #controls() {
+    const typed = debounce(() => this.#filtered());
+    this.filters.elements.q.addEventListener("input", typed);
+    this.filters.elements.sort.addEventListener("change", () => this.#filtered());
+    this.filters.addEventListener("submit", (event) => {
+      event.preventDefault();
+      typed.cancel();
+      this.#filtered();
+    });
+    for (const id of ["#provider-clear", "#provider-empty-clear"]) {
+      this.root.querySelector(id).addEventListener("click", () => {
+        this.#fill({ sort: this.filters.elements.sort.value });
+        this.#filtered();
+        this.filters.elements.q.focus();
+      });
+    }
+    onAddress((params) => {
+      this.#fill(params);
+      this.draw();
+    });
+    if (!this.mayChange) return;
+    this.progress = new Progress(this.root);
+    for (const id of ["#provider-add", "#provider-first"]) this.root.querySelector(id).addEventListener("click", () => this.add());
+    const all = this.root.querySelector("#discover-all");
+    all.addEventListener("click", () => this.progress.all(all, this.rows).then(() => this.reload()));
+  }
+
+  #live() {
+    this.soon = debounce(() => this.reload().catch(quiet), GATHER);
+    on("config.changed", ({ metadata }) => {
+      if (!["provider", "model"].includes(metadata.kind)) return;
+      if (this.form && this.form.provider && metadata.id === this.form.provider.id && this.form.dialog.open) this.form.foreign();
+      this.soon();
+    });
+    on("discovery.*", () => this.soon());
+    onGap(this.soon);
+    // A circuit changes the health of its provider too.
+    onStatus((status) => {
+      if (this.#circuits(status)) this.soon();
+    });
+    start();
+    every(LIST_EVERY, () => this.reload());
+    every(TOTALS_EVERY, () => this.#readTotals());
+  }
+
+  asked() {
+    const { q, sort } = this.filters.elements;
+    return { q: q.value.trim(), sort: sort.value };
+  }
+
+  #fill(params) {
+    this.filters.elements.q.value = params.q || "";
+    this.filters.elements.sort.value = params.sort in ORDERS ? params.sort : "";
+  }
+
+  #filtered() {
+    writeAddress(this.asked());
+    this.draw();
+  }
+
+  /** Takes the status of the circuits; true when it says something new. */
+  #circuits(status) {
+    const rows = status.providers || [];
+    const mark = JSON.stringify(rows);
+    const fresh = mark !== this.circuitMark;
+    this.circuitMark = mark;
+    this.circuits = new Map(rows.map((row) => [row.provider_id, row]));
+    return fresh;
+  }
+
+  async #readTotals() {
+    const rows = await api("GET", "/api/providers");
+    this.totals = Object.fromEntries(rows.map((row) => [row.id, row.total_tokens]));
+    this.rows = rows;
+    this.draw();
+  }
+
+  async reload() {
+    this.rows = await api("GET", `/api/providers${query({ totals: false })}`);
+    this.draw();
+  }
+
+  #shown() {
+    const { q, sort } = this.asked();
+    const words = q.toLowerCase();
+    const found = this.rows.filter((row) => !words || `${row.name}\n${row.base_url}`.toLowerCase().includes(words));
+    return sort in ORDERS ? [...found].sort(ORDERS[sort]) : found;
+  }
+
+  draw() {
+    const rows = this.#shown();
+    const kept = new Map();
+    const wanted = rows.map((row) => {
+      const made = this.#card(row);
+      kept.set(row.id, made);
+      return made.element;
+    });
+    this.cards = kept;
+    place(this.cardsBox, wanted);
+    const { q } = this.asked();
+    this.root.querySelector("#provider-clear").hidden = !q;
+    this.root.querySelector('[data-empty="none"]').hidden = this.rows.length > 0;
+    this.root.querySelector('[data-empty="match"]').hidden = !(this.rows.length && !rows.length);
+    this.filters.hidden = !this.rows.length;
+  }
+
+  /** The card of *row*; the one that stands where nothing of it changed. */
+  #card(row) {
+    const shown = { ...row, total_tokens: row.total_tokens ?? this.totals[row.id] ?? null };
+    const circuits = this.circuits.get(row.id) || null;
+    const state = this.states.get(row.id) || null;
+    const mark = JSON.stringify([shown, circuits, state]);
+    const before = this.cards.get(row.id);
+    if (before && before.mark === mark) return before;
+    const acts = this.mayChange ? this.#acts() : null;
+    const element = card(shown, { kind: this.kinds.get(row.provider_type), circuits, acts, state });
+    if (before) keepFocus(before.element, element);
+    return { mark, element };
+  }
+
+  #acts() {
+    return {
+      edit: (row) => this.#open({ provider: row }),
+      test: (row) => this.#run(row, "Testing the connection…", () => this.#test(row)),
+      discover: (row) => this.#run(row, "Asking for its models…", () => this.#discover(row, false)),
+      toggle: (row, button) => this.#toggle(row, button),
+      remove: (row) => this.#remove(row),
+    };
+  }
+
+  add() {
+    this.#open({});
+  }
+
+  #open({ provider = null }) {
+    const taken = this.rows.filter((row) => !provider || row.id !== provider.id);
+    this.form = new ProviderForm({ data: this.data, taken, provider, saved: (row, fresh) => this.#saved(row, fresh) });
+    this.form.open();
+  }
+
+  #saved(row, fresh) {
+    this.#put(row);
+    toast(fresh ? `${row.name} was added.` : `${row.name} was saved.`, "success");
+    if (fresh && this.data.discover) this.#run(row, "Asking for its models…", () => this.#discover(row, true));
+  }
+
+  #put(row) {
+    const others = this.rows.filter((one) => one.id !== row.id);
+    const known = others.length < this.rows.length;
+    this.rows = known ? this.rows.map((one) => (one.id === row.id ? row : one)) : [row, ...others];
+    this.draw();
+  }
+
+  #say(row, state) {
+    if (state) this.states.set(row.id, state);
+    else this.states.delete(row.id);
+    this.draw();
+    if (state && !state.busy) setTimeout(() => this.states.get(row.id) === state && this.#say(row, null), SHOWN_FOR);
+  }
+
+  /** Runs *work* with the card showing that it runs; *work* gives what the card says afterwards. */
+  async #run(row, text, work) {
+    this.#say(row, { tone: "muted", text, busy: true });
+    try {
+      this.#say(row, await work());
+    } catch (problem) {
+      const told = problem.name === "ApiError";
+      this.#say(row, { tone: "bad", text: told ? problem.message : "It failed." });
+      if (!told) throw problem;
+      toast(problem.message, "error");
+    }
+  }
+
+  async #test(row) {
+    const found = await api("POST", `/api/providers/${row.id}/test`);
+    const took = duration(found.duration_ms);
+    if (found.success) return { tone: "good", text: `It works: ${many(found.models, "model")} in ${took}.` };
+    return { tone: "bad", text: `Failed after ${took}: ${found.error}`, error: found.error };
+  }
+
+  async #discover(row, first) {
+    try {
+      await discover(row, { first });
+    } finally {
+      await this.reload();
+    }
+    return null;
+  }
+
+  async #toggle(row, button) {
+    const wanted = !row.enabled;
+    try {
+      if (!wanted && !(await mayDisable(row))) return;
+      button.setAttribute("aria-checked", String(wanted));
+      button.disabled = true;
+      this.#put({ ...(await api("PUT", `/api/providers/${row.id}`, { enabled: wanted })) });
+      toast(`${row.name} is ${wanted ? "enabled" : "disabled"}.`, "success");
+    } catch (problem) {
+      button.setAttribute("aria-checked", String(!wanted));
+      button.disabled = false;
+      toast(problem.message, "error");
+    }
+  }
+
+  async #remove(row) {
+    try {
+      if (!(await mayDelete(row))) return;
+      await api("DELETE", `/api/providers/${row.id}`);
+      toast(`${row.name} was deleted.`, "success");
+      this.rows = this.rows.filter((one) => one.id !== row.id);
+      this.draw();
+    } catch (problem) {
+      toast(problem.message, "error");
+    }
+  }
+}
+
+function quiet() {
+  // The last good content stays; the next event or poll reads again.
+}
+
+/** The children of *box* are *wanted*, in this order; those that stand right are left alone. */
+function place(box, wanted) {
+  const keep = new Set(wanted);
+  for (const child of [...box.children]) if (!keep.has(child)) child.remove();
+  wanted.forEach((element, at) => {
+    if (box.children[at] !== element) box.insertBefore(element, box.children[at] || null);
+  });
+}
+
+/** The keyboard stays on the same button of a card that is drawn anew. */
+function keepFocus(before, fresh) {
+  const active = document.activeElement;
+  if (!before.contains(active)) return;
+  const act = active.dataset.act;
+  const selector = act ? `[data-act="${act}"]` : active.getAttribute("role") === "switch" ? '[role="switch"]' : null;
+  if (!selector) return;
+  requestAnimationFrame(() => fresh.isConnected && fresh.querySelector(selector)?.focus());
+}
+
+const root = document.getElementById("providers");
+if (root) new Page(root);

@@ -1,0 +1,147 @@
+// One provider as a card.
+import { query } from "../api.js";
+import { age, exact, instant, number } from "../format.js";
+import { h } from "../ui.js";
+import { hintOf } from "./fields.js";
+import { many } from "./scans.js";
+
+const HEALTH = {
+  healthy: ["good", "Healthy", "check_circle"],
+  recovering: ["info", "Recovering", "healing"],
+  degraded: ["warn", "Degraded", "warning"],
+  unhealthy: ["bad", "Unhealthy", "error"],
+  circuit_open: ["bad", "Circuit open", "block"],
+};
+
+const icon = (name) => h("span", { class: "material-symbols-outlined mh-icon", "aria-hidden": "true" }, name);
+
+export function chip(tone, text, { title = null, symbol = null } = {}) {
+  return h("span", { class: "mh-chip", dataset: { tone }, title }, symbol && icon(symbol), text);
+}
+
+/** An age that the page keeps ticking. */
+export function when(iso) {
+  if (!iso) return h("span", {}, "never");
+  return h("time", { datetime: iso, title: instant(iso), dataset: { age: iso } }, age(iso));
+}
+
+function health(provider) {
+  if (!provider.enabled) return chip("muted", "Disabled", { symbol: "block" });
+  const [tone, text, symbol] = HEALTH[provider.health] || ["muted", provider.health, "help"];
+  return chip(tone, text, { symbol, title: "Whether its models can be listed and requests get through" });
+}
+
+function circuitLines(row) {
+  const bad = row.circuits.filter((one) => one.state !== "closed");
+  return bad.map((one) => `${one.model}: ${one.state.replace("_", "-")}, ${one.last_cause || "no cause known"}`).join("\n");
+}
+
+/** What the breaker says of the provider: nothing while every circuit is closed. */
+function circuit(row) {
+  if (!row || row.state === "closed") return null;
+  const title = circuitLines(row);
+  const retry = row.next_retry_at ? [", next try ", when(row.next_retry_at)] : [];
+  const open = (row.open_models || []).length;
+  if (row.provider_open) return h("span", { class: "mh-chip", dataset: { tone: "bad" }, title }, icon("do_not_disturb_on"), h("span", {}, "skipped as a whole", retry));
+  if (row.state === "half_open") return chip("warn", "probe due", { title, symbol: "hourglass_top" });
+  return h("span", { class: "mh-chip", dataset: { tone: "warn" }, title }, icon("power_off"), h("span", {}, many(open || 1, "circuit"), " open", retry));
+}
+
+function cap(note) {
+  if (!note) return null;
+  const at = instant(note.at).slice(11, 16);
+  return chip("warn", `no usage API · ${note.entitled ? "balance spent" : "cap hit"} ${at}`, { title: `${note.model}: ${note.phrase}` });
+}
+
+function row(name, ...value) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+}
+
+function discovery(provider) {
+  if (!provider.autodiscovery_enabled) return row("Last discovery", when(provider.last_discovery_success_at), " · switched off");
+  const failed = Boolean(provider.last_model_fetch_error);
+  return row("Last discovery", when(failed ? provider.last_model_fetch_at : provider.last_discovery_success_at), failed && h("strong", { class: "mh-bad" }, " failed"));
+}
+
+/** What went wrong last, in the provider's own words. */
+function problems(provider) {
+  const lines = new Set([provider.last_model_fetch_error, provider.last_availability_error].filter(Boolean));
+  const found = [...lines].map((text) => h("p", { class: "mh-problem", title: text }, text));
+  if (provider.inventory_stale) {
+    found.push(h("p", { class: "mh-problem", dataset: { tone: "warn" } }, "Stale inventory since ", when(provider.last_discovery_success_at), ": its last known models stay routable."));
+  }
+  return found;
+}
+
+/** The line under the buttons: a test or scan that runs, or how it ended. */
+function outcome(state) {
+  const line = h("p", { class: "mh-outcome", role: "status", dataset: { tone: state ? state.tone : "muted" } });
+  if (state) line.append(state.text, ...(state.error && hintOf(state.error) ? [h("span", { class: "mh-why" }, ` ${hintOf(state.error)}`)] : []));
+  return line;
+}
+
+function buttons(provider, acts, busy) {
+  const button = (name, text, symbol, more = {}) =>
+    h("button", { type: "button", class: "mh-btn mh-btn-quiet mh-small", "aria-label": `${text} ${provider.name}`, dataset: { act: name }, disabled: busy || more.disabled, title: more.title, on: { click: (event) => acts[name](provider, event.currentTarget) } }, icon(symbol), more.text ?? text);
+  const off = !provider.enabled ? "The provider is disabled" : !provider.autodiscovery_enabled ? "Discovery is switched off for this provider" : null;
+  return h(
+    "footer",
+    { class: "mh-provider-acts" },
+    button("discover", "Discover Models", "travel_explore", { disabled: Boolean(off), title: off, text: "Discover" }),
+    button("test", "Test", "network_check"),
+    button("edit", "Edit", "edit"),
+    button("remove", "Delete", "delete", { title: "Delete", text: "" }),
+  );
+}
+
+function head(provider, kind, acts, busy) {
+  const title = `provider-${provider.id}`;
+  const toggle = h("button", {
+    type: "button",
+    class: "mh-switch",
+    role: "switch",
+    "aria-checked": String(provider.enabled),
+    "aria-label": `${provider.name} enabled`,
+    disabled: !acts || busy,
+    on: { click: (event) => acts.toggle(provider, event.currentTarget) },
+  });
+  return h(
+    "header",
+    { class: "mh-provider-head" },
+    h("h3", { id: title }, h("button", { type: "button", class: "mh-copyable", dataset: { copyText: provider.name }, title: "Copy the name" }, h("span", {}, provider.name))),
+    h("span", { class: "mh-why" }, kind ? kind.label : provider.provider_type),
+    toggle,
+  );
+}
+
+/** *acts*: what its buttons do, null for who may only look. *state*: what runs or how it ended. */
+export function card(provider, { kind, circuits, acts, state }) {
+  const busy = Boolean(state && state.busy);
+  return h(
+    "article",
+    { class: "mh-card mh-provider", dataset: { id: provider.id, enabled: String(provider.enabled) }, "aria-labelledby": `provider-${provider.id}`, "aria-busy": busy ? "true" : null },
+    head(provider, kind, acts, busy),
+    h(
+      "div",
+      { class: "mh-chips" },
+      health(provider),
+      provider.enabled && circuit(circuits),
+      h("a", { class: "mh-chip", dataset: { tone: "info" }, href: `/models/${query({ provider: provider.id })}` }, many(provider.model_count, "model")),
+      provider.total_tokens > 0 && chip("muted", `${number(provider.total_tokens)} tokens`, { title: exact(provider.total_tokens) }),
+      cap(provider.last_cap),
+    ),
+    h("p", { class: "mh-address" }, h("button", { type: "button", class: "mh-copyable", dataset: { copyText: provider.base_url }, title: "Copy the address" }, h("code", {}, provider.base_url))),
+    h(
+      "dl",
+      { class: "mh-facts" },
+      row("Key", h("code", {}, provider.masked_key === "N/A" ? "none" : provider.masked_key)),
+      row("Last used", when(provider.last_used_at)),
+      row("Last checked", when(provider.last_checked_at)),
+      discovery(provider),
+      row("Created", when(provider.created_at)),
+    ),
+    problems(provider),
+    acts && buttons(provider, acts, busy),
+    acts && outcome(state),
+  );
+}

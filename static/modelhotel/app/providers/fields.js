@@ -1,0 +1,80 @@
+// What the provider form knows by itself: the type of an address, the field of a refusal, what to set for a private one.
+
+const FIELDS = [
+  [/^(invalid name|name "|a provider with this name)/, "name"],
+  [/^(unknown provider_type|invalid provider_type)/, "provider_type"],
+  [/^api_key /, "api_key"],
+  [/^(base_url |invalid base URL|a provider for this address|host "|provider host "|loopback addresses|could not reach a server|the server at this address)/, "base_url"],
+];
+const ADDRESS_CODES = new Set([
+  "provider_url_rejected",
+  "provider_duplicate_address",
+  "provider_unreachable",
+  "provider_type_unconfirmed",
+  "provider_type_mismatch",
+]);
+
+/** The form field that *text* of a refusal is about, "" when it is about none. *code* decides where there is one. */
+export function fieldOf(text, code = "") {
+  if (ADDRESS_CODES.has(code)) return "base_url";
+  const found = FIELDS.find(([pattern]) => pattern.test(text));
+  return found ? found[1] : "";
+}
+
+/** The host of an address, "" when it is none. */
+export function hostOf(address) {
+  try {
+    return new URL(address.trim()).hostname.replace(/^\[|\]$/g, "").toLowerCase();
+  } catch {
+    return "";
+  }
+}
+
+/** The type whose vendor's host this is, "openai" for every other host, "" for what is no address yet. */
+export function typeOf(address, domains) {
+  const host = hostOf(address);
+  if (!host || !/^https?:\/\//i.test(address.trim())) return "";
+  const found = Object.entries(domains).find(([domain]) => host === domain || host.endsWith(`.${domain}`));
+  return found ? found[1] : "openai";
+}
+
+/** Whether a host is this machine or in a private network, as far as its text says. */
+export function isPrivate(host) {
+  return (
+    /^(localhost|.*\.(local|lan|internal|home\.arpa))$/.test(host) ||
+    /^(127\.|10\.|192\.168\.|169\.254\.|172\.(1[6-9]|2\d|3[01])\.)/.test(host) ||
+    /^(::1$|f[cd][0-9a-f]{2}:|fe80:)/.test(host)
+  );
+}
+
+/** The lines to put into the environment so that the refused *address* is allowed; empty when that is not the matter. */
+export function toSet(address, text) {
+  const lines = [];
+  const host = hostOf(address);
+  const http = /^http:/i.test(address.trim());
+  const lan = /ALLOWED_PROVIDER_HOSTS/.test(text);
+  if (/ALLOW_HTTP_PROVIDERS/.test(text) || (lan && http)) lines.push("ALLOW_HTTP_PROVIDERS=true");
+  if (host && (lan || (lines.length && isPrivate(host)))) lines.push(`ALLOWED_PROVIDER_HOSTS=${host}`);
+  return lines;
+}
+
+/** A sentence for what the provider said to a test or scan; "" when there is nothing to add. */
+export function hintOf(error) {
+  if (/^HTTP 40[13]\b/.test(error)) return "The provider refused the key.";
+  if (/^HTTP 404\b/.test(error)) return "Nothing answers there: is the path right? Most addresses end in /v1.";
+  if (/^HTTP 429\b/.test(error)) return "The provider is limiting this account right now.";
+  if (/^HTTP 5\d\d\b/.test(error)) return "The provider has a problem of its own.";
+  if (/does not resolve/.test(error)) return "Is the host spelled right?";
+  if (/no models/.test(error)) return "It answers, but offers this account no model.";
+  return "";
+}
+
+/** *name*, or with the first number that makes it free. Names differ in more than blanks and hyphens. */
+export function freeName(name, taken) {
+  const form = (text) => text.replaceAll(" ", "-");
+  const used = new Set(taken.map(form));
+  for (let at = 1; ; at += 1) {
+    const wanted = at === 1 ? name : `${name} ${at}`;
+    if (!used.has(form(wanted))) return wanted;
+  }
+}

@@ -1,0 +1,155 @@
+// Discovery: of one provider, of all with their progress, and what it found.
+import { api, busy, query } from "../api.js";
+import { open } from "../dialog.js";
+import { money, number } from "../format.js";
+import { on } from "../live.js";
+import { toast } from "../toast.js";
+import { h } from "../ui.js";
+
+const SHOWN = 30; // names per section before they are only counted
+const FIELDS = {
+  input_price: "input price",
+  output_price: "output price",
+  input_price_cache: "cached input price",
+  context_length: "context",
+};
+
+export const many = (count, noun) => `${number(count)} ${count === 1 ? noun : `${noun}s`}`;
+
+function changed({ field, old, new: fresh }) {
+  const show = (value) => (value === null || value === undefined ? "unknown" : field === "context_length" ? number(value) : money(value));
+  return `${FIELDS[field] || field} ${show(old)} → ${show(fresh)}`;
+}
+
+function section(title, lines, tone) {
+  if (!lines.length) return null;
+  const more = lines.length > SHOWN ? h("li", { class: "mh-why" }, `and ${lines.length - SHOWN} more`) : null;
+  return h(
+    "section",
+    { class: "mh-found" },
+    h("h4", {}, title, " ", h("span", { class: "mh-chip", dataset: { tone } }, String(lines.length))),
+    h("ul", {}, lines.slice(0, SHOWN).map((line) => h("li", {}, line)), more),
+  );
+}
+
+/** The sections of one scan's *diff*; *unlisted*: ids that are enabled here and were not listed. */
+function sections(diff = {}, unlisted = []) {
+  const ids = (name) => (diff[name] || []).map((item) => item.model_id);
+  const group = (item) => `hotel/${item.display_model}`;
+  return [
+    section("Added", ids("added"), "good"),
+    section("Came back", ids("reenabled"), "good"),
+    section("Updated", (diff.updated || []).map((item) => `${item.model_id}: ${item.changes.map(changed).join(", ")}`), "info"),
+    section("Removed", ids("disabled"), "warn"),
+    section("Suspicious: not listed any more, kept for now", unlisted, "warn"),
+    section("Failover groups changed", (diff.failover_updated_groups || []).map(group), "info"),
+    section("Failover groups without enough members", (diff.failover_disabled_groups || []).map(group), "warn"),
+    section("Failover groups gone", (diff.failover_deleted_groups || []).map(group), "warn"),
+  ].filter(Boolean);
+}
+
+function block({ name, discovered, diff, error, unlisted }, alone) {
+  const parts = error ? [h("p", { class: "mh-refused" }, error)] : sections(diff, unlisted);
+  const nothing = !error && !parts.length && h("p", { class: "mh-why" }, "Nothing changed.");
+  return h(
+    "div",
+    { class: "mh-found-provider" },
+    !alone && h("h3", {}, name, " ", h("span", { class: "mh-why" }, error ? "failed" : many(discovered, "model"))),
+    parts,
+    nothing,
+  );
+}
+
+function summary(title, blocks, links) {
+  const dialog = h(
+    "dialog",
+    { class: "mh-summary" },
+    h("h2", {}, title),
+    blocks,
+    h(
+      "div",
+      { class: "mh-dialog-actions" },
+      links.map(([text, href]) => h("a", { class: "mh-btn mh-btn-quiet", href }, text)),
+      h("button", { type: "button", class: "mh-btn", "data-close": true, autofocus: true }, "Close"),
+    ),
+  );
+  open(dialog);
+}
+
+async function unlistedOf(provider, answer) {
+  const stored = provider.model_count + (answer.diff.added || []).length;
+  if (stored <= answer.discovered) return [];
+  const listed = new Set(answer.models.map((model) => model.id));
+  const rows = await api("GET", `/api/models${query({ provider_id: provider.id })}`);
+  return rows.filter((row) => row.enabled && !listed.has(row.id)).map((row) => row.model_id);
+}
+
+/** Lists the models of *provider* and shows what came of it. *first*: it was added a moment ago. Throws ApiError. */
+export async function discover(provider, { first = false } = {}) {
+  const answer = await api("POST", `/api/providers/${provider.id}/discover`);
+  const unlisted = await unlistedOf(provider, answer);
+  const { diff, discovered } = answer;
+  const title = `${provider.name}: ${many(discovered, "model")} found`;
+  const links = [["Show models", `/models/${query({ provider: provider.id })}`]];
+  if (first) links.push(["Create a virtual key", "/keys/?new"]);
+  summary(title, [block({ name: provider.name, discovered, diff, unlisted }, true)], links);
+}
+
+/** The panel that follows "Discover All". */
+export class Progress {
+  constructor(root) {
+    this.panel = root.querySelector("#discovery");
+    this.bar = root.querySelector("#discovery-bar");
+    this.count = root.querySelector("#discovery-count");
+    this.list = root.querySelector("#discovery-lines");
+    this.lines = new Map();
+    on("request.discovery.provider_starting", ({ metadata }) => this.#say(metadata.provider, "running", "asking…"));
+    on("discovery.provider_fetched", ({ metadata }) => this.#say(metadata.provider, "good", many(metadata.count, "model")));
+    on("discovery.provider_failed", ({ metadata }) => this.#say(metadata.provider, "bad", metadata.error));
+  }
+
+  #say(name, state, text) {
+    const line = this.lines.get(name);
+    // What is finished is not asked again in this run.
+    if (!line || this.panel.hidden || ["good", "bad"].includes(line.dataset.state)) return;
+    line.dataset.state = state;
+    line.lastChild.textContent = text;
+    this.#tell();
+  }
+
+  #tell() {
+    const done = [...this.lines.values()].filter((line) => ["good", "bad"].includes(line.dataset.state)).length;
+    this.bar.max = Math.max(1, this.lines.size);
+    this.bar.value = done;
+    this.count.textContent = `${done} of ${this.lines.size} done`;
+  }
+
+  #start(names) {
+    this.lines = new Map(
+      names.map((name) => [name, h("li", { dataset: { state: "waiting" } }, h("strong", {}, name), h("span", {}, "waiting"))]),
+    );
+    this.list.replaceChildren(...this.lines.values());
+    this.panel.hidden = false;
+    this.#tell();
+  }
+
+  /** Scans all that take part. */
+  async all(button, providers) {
+    const names = providers.filter((one) => one.enabled && one.autodiscovery_enabled).map((one) => one.name);
+    if (!names.length) {
+      toast("No enabled provider takes part in discovery.", "warning");
+      return;
+    }
+    this.#start(names);
+    try {
+      const answer = await busy(button, api("POST", "/api/providers/discover-all"));
+      const title = `${many(answer.discovered, "model")} of ${many(answer.succeeded, "provider")}` + (answer.failed ? `, ${answer.failed} failed` : "");
+      const blocks = answer.results.map((one) => block({ name: one.provider_name, ...one }, false));
+      summary(title, blocks, [["Show models", "/models/"]]);
+    } catch (problem) {
+      toast(problem.message, "error");
+    } finally {
+      this.panel.hidden = true;
+    }
+  }
+}
