@@ -48,8 +48,10 @@ def watch(demo: Demo) -> None:
         page.fill("#id_password", demo.password)
         page.click("#login-form button[type=submit]")
         page.wait_for_url(lambda url: "/login/" not in url)
-        badge = page.get_by_role("link", name="Failover").first.get_by_text("1", exact=True)
-        flaky = page.locator("[data-group]").filter(has_text="hotel/demo").get_by_text(re.compile("^(open|probe due)$"))
+        badge = page.get_by_role("link", name="Failover").first.get_by_text(re.compile("^[123]$")).first
+        # On a crowded machine more than one circuit may be open.
+        board = page.locator("[data-group]").filter(has_text="hotel/demo")
+        flaky = board.get_by_text(re.compile("^(open|probe due)$")).first
         failover = page.get_by_label(re.compile(r"^failover, \d attempts$")).first
         for title, sign in (("Overview", badge), ("Failover", flaky), ("Requests", failover)):
             page.goto(guide.pop(title))
