@@ -30,6 +30,8 @@ _LOCK = 0x6D687374617473
 _NOTES = 20_000
 #: Seconds after which a transaction ends: on SQLite all other writers wait for it.
 _HOLD = 0.05
+#: Seconds of one run of the job, which comes every minute, and how long it keeps others out at a time.
+TURN, SLICE = 10.0, 0.5
 #: Names in one statement.
 _NAMES = 500
 _one_at_a_time = threading.Lock()
@@ -99,27 +101,44 @@ def as_text(identity: str) -> str:
 def catch_up(seconds: float = 3600.0) -> bool:
     """Sum up minutes whose rows changed, newest first, for about *seconds*; False when some are left.
 
-    Only minutes: what a reader needs. Raises DatabaseError.
+    Only minutes: what a reader needs. A reader does not wait longer than that for somebody else who does it. Raises
+    DatabaseError.
     """
     until = time.monotonic() + seconds
-    with _one_at_a_time:
+    if not _one_at_a_time.acquire(timeout=seconds):
+        return False
+    try:
         _note_keys()
         while marks := list(StatMark.objects.order_by("-minute").values_list("minute", flat=True).distinct()[:_NOTES]):
             for _ in _in_short_transactions(_sum_up, plan.runs(_seconds(minute) for minute in marks)):
                 if time.monotonic() >= until:
                     return not StatMark.objects.exists()
+    finally:
+        _one_at_a_time.release()
     return True
 
 
-def settle(now: clock.Clock = clock.SYSTEM) -> None:
-    """The job: everything that :func:`catch_up` does, then the longer spans that are over. Raises DatabaseError."""
-    catch_up()
+def turn() -> None:
+    """The job: a part of what waits; a stop waits for it no longer than that. Raises DatabaseError."""
+    settle(seconds=TURN)
+
+
+def settle(now: clock.Clock = clock.SYSTEM, seconds: float = 3600.0) -> None:
+    """Everything that :func:`catch_up` does, then the longer spans that are over, for about *seconds*.
+
+    Raises DatabaseError.
+    """
+    until = time.monotonic() + seconds
+    # In short turns: a reader gets its own between them.
+    while not catch_up(SLICE) and time.monotonic() < until:
+        pass
     moment = int(now.now().timestamp())
     with _one_at_a_time:
         for span in SPANS[1:]:
             over = StatStale.objects.filter(span=span, start__lte=moment - span).order_by("-start")
             for _ in _in_short_transactions(_gather, list(over.values_list("span", "start"))):
-                pass
+                if time.monotonic() >= until:
+                    return
 
 
 def _in_short_transactions(work: Callable[[Any, int, int], None], pairs: Sequence[tuple[int, int]]) -> Iterator[None]:

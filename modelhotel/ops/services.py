@@ -33,7 +33,7 @@ JOBS = (
     Job("job:retention", HOUR, sweep.retention),
     Job("job:audit-retention", HOUR, audit.retention),
     Job("job:sessions", HOUR, SessionStore.clear_expired),
-    Job("job:statistics", 60.0, rollup.settle),
+    Job("job:statistics", 60.0, rollup.turn),
     Job("job:statistics-names", 24 * HOUR, rollup.forget_names),
 )
 log = logging.getLogger("serve")

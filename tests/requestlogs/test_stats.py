@@ -1,6 +1,7 @@
 """Statistics: the SQL over kept sums says what a plain walk over all rows says, whatever happened to the rows."""
 
 import random
+import time
 import uuid
 from datetime import timedelta
 from decimal import Decimal
@@ -229,3 +230,10 @@ def test_tokens_of_a_provider_are_those_of_the_whole_log():
         expected[str(provider)] = expected.get(str(provider), 0) + prompt + completion
     found = provider_port.provider_tokens()
     assert {name: count for name, count in found.items() if count} == {n: c for n, c in expected.items() if c}
+
+
+def test_a_reader_does_not_wait_for_the_job():
+    with rollup._one_at_a_time:
+        began = time.monotonic()
+        assert rollup.catch_up(0.05) is False
+        assert time.monotonic() - began < 5
