@@ -180,6 +180,8 @@ class Cycle(RequestResponseCycle):
         if self.expected_content_length != 0:
             raise RuntimeError("Response content shorter than Content-Length")
         self.response_complete = True
+        # It leads back here: a ring that only the collector would take apart, one for every request.
+        self.scope.pop("extensions", None)
         self.message_event.set()
         if not self.keep_alive:
             self.transport.close()

@@ -1,6 +1,8 @@
 """Answers on the wire: one write for a head with its body, streams at once, the rules uvicorn holds too."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -452,3 +454,25 @@ def test_nothing_is_written_to_a_connection_that_is_closing():
     wire = asyncio.run(run())
     assert ready == [False]
     assert b"two" not in b"".join(wire.writes)
+
+
+def test_an_answered_request_is_gone_without_the_collector():
+    cycles: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        cycles.append(weakref.ref(scope["extensions"][DIRECT]))
+        await send(_start((b"content-length", b"2")))
+        await send(_body(b"ok"))
+
+    async def run() -> None:
+        gc.disable()
+        try:
+            connection, _ = await _served(app, GET, turns=50)
+            connection.data_received(GET)  # the connection keeps the last one
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert [ref() is None for ref in cycles] == [True, False]
+        finally:
+            gc.enable()
+
+    asyncio.run(run())
