@@ -56,8 +56,9 @@ def header_text(text: str) -> bytes:
 
 
 class Direct(Protocol):
-    """What :data:`DIRECT` offers: *write_now* only when *ready*."""
+    """What :data:`DIRECT` offers: *write_now* only when *ready*; *whole* says whether it wrote the answer."""
 
+    def whole(self, status: int, headers: list[Header], body: bytes) -> bool: ...
     def ready(self) -> bool: ...
     def write_now(self, body: bytes) -> None: ...
 
@@ -181,6 +182,9 @@ class Exchange:
             body = b""
         else:
             headers.append((b"content-length", b"%d" % len(body)))
+        direct: Direct | None = self.scope.get("extensions", {}).get(DIRECT)
+        if direct is not None and direct.whole(status, headers, body):
+            return
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 

@@ -12,7 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
 DIRECT = "modelhotel.direct"
-"""The ASGI extension: ``scope["extensions"][DIRECT]`` is the cycle, for its ``ready`` and ``write_now``."""
+"""The ASGI extension: ``scope["extensions"][DIRECT]`` is the cycle: ``whole``, ``ready``, ``write_now``."""
 #: A body this large is not copied to stand behind its head. Bytes.
 _LARGE = 16 * 1024
 _REMEMBERED = 512
@@ -61,8 +61,12 @@ def _line(name: bytes, value: bytes) -> bytes:
 
 
 class Cycle(RequestResponseCycle):
-    """See the module. Only ``send`` differs from uvicorn's."""
+    """See the module."""
 
+    task: asyncio.Task[None] | None = None
+    """Kept here, because the event loop itself keeps no task alive."""
+    _taken = False
+    """The end of the request's body was handed over."""
     _head = b""
     """What is not written yet."""
     _open_ended = False
@@ -96,6 +100,25 @@ class Cycle(RequestResponseCycle):
             or self.response_complete
             or self.transport.is_closing()
         )
+
+    def whole(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bool:
+        """A whole answer in the caller's turn; False: nothing was written, use ``send``."""
+        if self.response_started or self.disconnected or self.flow.write_paused or self.transport.is_closing():
+            return False
+        self._start(status, headers)
+        self._continue(body, False)
+        return True
+
+    async def receive(self) -> Any:
+        if self.more_body or self._taken or self.disconnected or self.response_complete or self.flow.read_paused:
+            message = await super().receive()
+            self._taken = self._taken or not message.get("more_body", False)
+            return message
+        # Nearly always the body is there, whole, before anybody asks for it.
+        self._taken = True
+        self.message_event.clear()
+        body, self.body = bytes(self.body), bytearray()
+        return {"type": "http.request", "body": body, "more_body": False}
 
     def write_now(self, body: bytes) -> None:
         """The same as ``send`` of a piece with more to come, in the caller's turn; only when :meth:`ready`."""

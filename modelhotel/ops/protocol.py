@@ -123,6 +123,10 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= PIPELINE:
             self.flow.pause_reading()
 
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        # Front keeps its own account of what runs; uvicorn's would cost a callback for every request.
+        cycle.task = self.loop.create_task(cycle.run_asgi(app))
+
     def on_body(self, body: bytes) -> None:
         self._quiet = 0
         cycle = self.cycle

@@ -99,6 +99,9 @@ class Client:
             self.left.set()  # a server reports the end of an exchange in the same words
         await self._tell()
 
+    def whole(self, status: int, headers: Any, body: bytes) -> bool:
+        return False
+
     def ready(self) -> bool:
         """With ``write_now``: the extension of our own server that streams use while they only pass on."""
         return bool(self.answer.status) and not self.answer.complete

@@ -476,3 +476,63 @@ def test_an_answered_request_is_gone_without_the_collector():
             gc.enable()
 
     asyncio.run(run())
+
+
+def test_a_whole_answer_can_be_given_in_one_call():
+    told: list[bool] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        direct = scope["extensions"][DIRECT]
+        told.append(direct.whole(200, [(b"content-length", b"2")], b"ok"))
+        told.append(direct.whole(200, [(b"content-length", b"2")], b"no"))
+
+    _, wire = asyncio.run(_served(app, GET))
+    assert told == [True, False]
+    assert wire.writes == [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"]
+
+
+def test_no_whole_answer_to_who_does_not_read_or_is_gone():
+    told: list[bool] = []
+
+    async def run() -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            direct = scope["extensions"][DIRECT]
+            connection.flow.pause_writing()
+            told.append(direct.whole(200, [(b"content-length", b"2")], b"ok"))
+            connection.flow.resume_writing()
+            wire.close()
+            told.append(direct.whole(200, [(b"content-length", b"2")], b"ok"))
+
+        config = uvicorn.Config(app, log_config=None, server_header=False, date_header=False, lifespan="off")
+        config.load()
+        wire = Wire()
+        connection = Connection(
+            config=config, server_state=uvicorn.server.ServerState(), app_state={}, _loop=asyncio.get_running_loop()
+        )
+        connection.connection_made(wire)
+        connection.data_received(GET)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert wire.writes == []
+
+    asyncio.run(run())
+    assert told == [False, False]
+
+
+@pytest.mark.parametrize("cut", [None, 3], ids=["at once", "in pieces"])
+def test_receive_gives_the_body_once_and_then_waits_for_the_end(cut):
+    got: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        got.append(await receive())
+        waiting = asyncio.ensure_future(receive())
+        await asyncio.sleep(0)
+        got.append(waiting.done())
+        await send(_start((b"content-length", b"0")))
+        await send(_body(b""))
+        got.append(await waiting)
+
+    head = b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n"
+    asyncio.run(_served(app, *((head + b"abc",) if cut is None else (head, b"abc"))))
+    whole = {"type": "http.request", "body": b"abc", "more_body": False}
+    assert got == [whole, False, {"type": "http.disconnect"}]
