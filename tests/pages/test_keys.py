@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.pages.test_modules import ask
 from tests.upstream.server import answer
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
 PAGE = "/keys/"
 
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.pages.conftest import Hotel
 from tests.upstream.server import FakeProvider, answer, status
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
 PAGE = "/models/"
 #: Written past the verbs, which is none of a reader's: every third can see, every fifth thinks, every tenth is off.
 FILL = """

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from tests.upstream.server import answer, status
 from tests.wire.product import Product, eventually
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(40, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(40, func_only=True)]
 RULES = "/static/modelhotel/app/overview/rules.js"
 NOTHING = "No requests in this period"
 #: Live figures come within this; the server gives the same ones for three seconds.

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.pages.conftest import Hotel, Watched
 from tests.upstream.server import FakeProvider, Hold, answer, reply, status
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
 PAGE = "/providers/"
 KEY = "sk-page-0123456789abcdef"
 
