@@ -191,7 +191,7 @@ def test_a_viewer_finds_no_control_that_writes(hotel, viewer_page):
         assert page.get_by_role("link", name=re.compile("Delete|Add")).count() == 0, address
         assert page.locator("#content-main input:not([type=hidden]), #content-main select").count() == 0, address
     page.goto(f"{hotel.url}/settings/")
-    expect(page.get_by_label("Key Cache TTL")).to_be_disabled()
+    expect(page.get_by_label("Key Cache TTL", exact=True)).to_be_disabled()
     assert page.get_by_role("button", name=re.compile("Save|Reset")).count() == 0
 
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.pages.conftest import Hotel, Watched
 from tests.upstream.server import FakeProvider, Hold, answer, reply, status
+from tests.wire.product import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
 PAGE = "/providers/"
@@ -314,7 +315,7 @@ def test_disabling_and_deleting_name_what_depends_on_the_provider(hotel, page):
         assert hotel.chat("Leaned/own").status_code == 404
         switch.click()
         expect(switch).to_have_attribute("aria-checked", "true")
-        assert hotel.chat("Leaned/own").status_code == 200
+        assert eventually(lambda: hotel.chat("Leaned/own").status_code == 200)  # the switch turns before its answer
         page.get_by_role("button", name="Delete Leaned").click()
         expect(dialog(page)).to_contain_text("2 models with their prices and edits")
         expect(dialog(page)).to_contain_text("Virtual key only: may then use no provider at all")
