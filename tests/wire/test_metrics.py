@@ -230,8 +230,10 @@ def leaving(home: House, *, streaming: bool) -> Iterator[None]:
     body = {"model": GROUP, "stream": streaming, "messages": []}
     if streaming:
         with home.http.stream("POST", "/v1/chat/completions", json=body) as response:
-            next(response.iter_lines())
+            lines = response.iter_lines()  # kept: the connection ends with its last reader
+            next(lines)
             yield
+            lines.close()
         return
     left = threading.Event()
 
