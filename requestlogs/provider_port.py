@@ -17,7 +17,7 @@ CATCH_UP = 0.3
 
 def provider_tokens() -> Mapping[str, int]:
     """Provider id -> prompt and completion tokens of every row that is over, from the sums of ``rollup.py``."""
-    rollup.catch_up(CATCH_UP)
+    rollup.help_readers(CATCH_UP)
     return {str(uuid.UUID(provider)): count for provider, count in stats.tokens_by_provider_id(time.time()).items()}
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from modelhotel.core import clock
 from requestlogs import measures, plan, ports
@@ -116,6 +116,15 @@ def catch_up(seconds: float = 3600.0) -> bool:
     finally:
         _one_at_a_time.release()
     return True
+
+
+def help_readers(seconds: float) -> bool:
+    """:func:`catch_up` before figures are read: where sums can not be written (a full disk) those there are count."""
+    try:
+        return catch_up(seconds)
+    except DatabaseError as problem:
+        log.warning("requestlog: sums not written", extra={"attrs": {"problem": type(problem).__name__}})
+        return False
 
 
 def turn() -> None:

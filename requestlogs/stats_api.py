@@ -33,7 +33,7 @@ def current() -> None:
 
 def _flushed() -> bool:
     RECORDER.flush()
-    return rollup.catch_up(CATCH_UP)
+    return rollup.help_readers(CATCH_UP)
 
 
 def forget_cache() -> None:

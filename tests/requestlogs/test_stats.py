@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from django.db import transaction
+from django.db import OperationalError, transaction
 
 from modelhotel.core.clock import SYSTEM, ManualClock
 from providers.models import Provider
@@ -237,3 +237,14 @@ def test_a_reader_does_not_wait_for_the_job():
         began = time.monotonic()
         assert rollup.catch_up(0.05) is False
         assert time.monotonic() - began < 5
+
+
+def test_figures_are_read_where_sums_can_not_be_written(monkeypatch: pytest.MonkeyPatch):
+    House(9).rows(5)
+
+    def full(*_: object) -> None:
+        raise OperationalError("database or disk is full")
+
+    monkeypatch.setattr(rollup, "_sum_up", full)
+    assert rollup.help_readers(1.0) is False
+    assert provider_port.provider_tokens() == {}
