@@ -5,8 +5,8 @@ BIN := .venv/bin
 RUN := .venv/.run-ready
 DEV := .venv/.dev-ready
 PACKAGES := modelhotel providers failover proxy requestlogs
-# Browsers, processes and stalls depend on what else the machine does: what fails is tried once more, and named.
-PYTEST := $(BIN)/python -m pytest -q --reruns 1 -rR
+# Browsers, processes and stalls depend on what else the machine does: what fails is tried again, twice at most, and named.
+PYTEST := $(BIN)/python -m pytest -q --reruns 2 -rR
 
 .PHONY: run demo test slow lint types format bench bench-peers bench-smoke clean
 
