@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from django.contrib import admin
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse
 
 from failover import queries, sync
 from failover.breaker import board
 from modelhotel.core.clock import SYSTEM
+from modelhotel.site import pages
 
 #: Asked for together instead of one after the other as each is found to import the next.
 MODULES = [
@@ -24,10 +22,8 @@ VIEW, CHANGE = "failover.view_failovergroup", "failover.change_failovergroup"
 
 
 def page(request: HttpRequest) -> HttpResponse:
-    if request.method not in ("GET", "HEAD"):
-        return HttpResponseNotAllowed(["GET", "HEAD"])
-    if not request.user.has_perm(VIEW):
-        raise PermissionDenied
+    if refused := pages.refused(request, VIEW):
+        return refused
     data: dict[str, Any] = {
         # Token totals look through a month of requests, and revalidation writes: the page asks for both once it stands.
         "groups": queries.describe(queries.all_groups(), totals=False),
@@ -36,11 +32,10 @@ def page(request: HttpRequest) -> HttpResponse:
         "now": SYSTEM.now().timestamp() * 1000,
     }
     context = {
-        **admin.site.each_context(request),
         "title": "Failover",
         "data": data,
         "modules": MODULES,
         "count": len(data["groups"]),
         "may_change": request.user.has_perm(CHANGE),
     }
-    return TemplateResponse(request, "modelhotel/pages/board.html", context)
+    return pages.draw(request, "board", context)

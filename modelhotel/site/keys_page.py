@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from django.contrib import admin
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse
 
 from modelhotel.core.verbadmin import actor_of
+from modelhotel.site import pages
 from providers.models import Provider
 from proxy import verbs
 from proxy.api import describe
@@ -17,10 +15,8 @@ VIEW, CHANGE = "proxy.view_virtualkey", "proxy.change_virtualkey"
 
 
 def page(request: HttpRequest) -> HttpResponse:
-    if request.method not in ("GET", "HEAD"):
-        return HttpResponseNotAllowed(["GET", "HEAD"])
-    if not request.user.has_perm(VIEW):
-        raise PermissionDenied
+    if refused := pages.refused(request, VIEW):
+        return refused
     actor = actor_of(request)
     data: dict[str, Any] = {
         "keys": [describe(key) for key in verbs.visible(actor)],
@@ -30,7 +26,6 @@ def page(request: HttpRequest) -> HttpResponse:
         ],
     }
     context = {
-        **admin.site.each_context(request),
         "title": "Virtual keys",
         "data": data,
         # The page changes keys through the API, which is for administrators.
@@ -38,4 +33,4 @@ def page(request: HttpRequest) -> HttpResponse:
         "base": f"{request.scheme}://{request.get_host()}/v1",
         "endpoints": [*(f"POST {path}" for path in ENDPOINTS), "GET /v1/models"],
     }
-    return TemplateResponse(request, "modelhotel/pages/keys.html", context)
+    return pages.draw(request, "keys", context)

@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.contrib import admin
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from modelhotel.core.clock import SYSTEM
 from modelhotel.core.webapi import actor_of
 from modelhotel.models import User
+from modelhotel.site import pages
 from providers.models import Provider
 from proxy.models import VirtualKey
 from requestlogs import applog_queries, backlog, cursors, queries
@@ -41,7 +39,7 @@ KINDS = (
 
 
 def requests(request: HttpRequest) -> HttpResponse:
-    if refused := _refused(request, "requestlogs.view_requestlog"):
+    if refused := pages.refused(request, "requestlogs.view_requestlog"):
         return refused
     RECORDER.flush()
     data = {**_requests(request), "now": SYSTEM.now().timestamp() * 1000}
@@ -59,11 +57,11 @@ def requests(request: HttpRequest) -> HttpResponse:
         "warnings": backlog.sentences(RECORDER),
         "list": reverse("admin:requestlogs_requestlog_changelist"),
     }
-    return _draw(request, "modelhotel/pages/requests.html", context)
+    return pages.draw(request, "requests", context)
 
 
 def lines(request: HttpRequest) -> HttpResponse:
-    if refused := _refused(request, "requestlogs.view_applog"):
+    if refused := pages.refused(request, "requestlogs.view_applog"):
         return refused
     APP_LOG.flush(WAIT)
     query = request.GET.dict()
@@ -79,20 +77,7 @@ def lines(request: HttpRequest) -> HttpResponse:
         "may_requests": request.user.has_perm("requestlogs.view_requestlog"),
         "list": reverse("admin:requestlogs_applog_changelist"),
     }
-    return _draw(request, "modelhotel/pages/applogs.html", context)
-
-
-def _refused(request: HttpRequest, permission: str) -> HttpResponse | None:
-    """Raises PermissionDenied."""
-    if request.method not in ("GET", "HEAD"):
-        return HttpResponseNotAllowed(["GET", "HEAD"])
-    if not request.user.has_perm(permission):
-        raise PermissionDenied
-    return None
-
-
-def _draw(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
-    return TemplateResponse(request, template, {**admin.site.each_context(request), **context})
+    return pages.draw(request, "applogs", context)
 
 
 def _requests(request: HttpRequest) -> dict[str, Any]:

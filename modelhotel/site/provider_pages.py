@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from django.contrib import admin
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse
 
 from failover.breaker import board
 from modelhotel.core import catalogue, options
+from modelhotel.site import pages
 from providers import model_pages, queries
 from providers.kinds import derive, registry
 from providers.kinds.base import Kind
@@ -22,7 +20,8 @@ SCOPES = {"active": "true", "disabled": "false"}
 
 
 def providers(request: HttpRequest) -> HttpResponse:
-    _admit(request, "providers.view_provider")
+    if refused := pages.refused(request, "providers.view_provider"):
+        return refused
     data: dict[str, Any] = {
         # Token totals look through the request log: the page asks for them once it stands.
         "providers": queries.all_providers(totals=False),
@@ -32,11 +31,13 @@ def providers(request: HttpRequest) -> HttpResponse:
         "discover": bool(options.current()[catalogue.DISCOVERY_ON_PROVIDER_CREATE]),
     }
     may = {name: request.user.has_perm(f"providers.{name}_provider") for name in ("add", "change", "delete")}
-    return _answer(request, "providers", "Providers", data, all(may.values()))
+    context = {"title": "Providers", "data": data, "may_change": all(may.values())}
+    return pages.draw(request, "providers", context)
 
 
 def models(request: HttpRequest) -> HttpResponse:
-    _admit(request, "providers.view_model")
+    if refused := pages.refused(request, "providers.view_model"):
+        return refused
     rows = Provider.objects.order_by("name").values_list("pk", "name", "enabled", "autodiscovery_enabled")
     data: dict[str, Any] = {
         "page": model_pages.page(_asked(request)),
@@ -47,7 +48,7 @@ def models(request: HttpRequest) -> HttpResponse:
         ],
     }
     may = {name: request.user.has_perm(f"providers.{name}_model") for name in ("change", "delete")}
-    return _answer(request, "models", "Models", data, all(may.values()))
+    return pages.draw(request, "models", {"title": "Models", "data": data, "may_change": all(may.values())})
 
 
 def _asked(request: HttpRequest) -> model_pages.Asked:
@@ -68,11 +69,6 @@ def _asked(request: HttpRequest) -> model_pages.Asked:
     )
 
 
-def _admit(request: HttpRequest, permission: str) -> None:
-    if not request.user.has_perm(permission):
-        raise PermissionDenied
-
-
 def _kind(kind: Kind) -> dict[str, Any]:
     return {
         "type": kind.type,
@@ -82,10 +78,3 @@ def _kind(kind: Kind) -> dict[str, Any]:
         "keyless": kind.keyless_allowed,
         "self_hosted": kind.self_hosted,
     }
-
-
-def _answer(request: HttpRequest, name: str, title: str, data: dict[str, Any], may_change: bool) -> HttpResponse:
-    if request.method not in ("GET", "HEAD"):
-        return HttpResponseNotAllowed(["GET", "HEAD"])
-    context = {**admin.site.each_context(request), "title": title, "data": data, "may_change": may_change}
-    return TemplateResponse(request, f"modelhotel/pages/{name}.html", context)

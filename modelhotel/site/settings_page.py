@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib import admin
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse
 
 from modelhotel import settings_verbs
 from modelhotel.core import catalogue
 from modelhotel.core.options import REGISTRY, BadValue, Option, show_duration
+from modelhotel.site import pages
 
 VIEW, CHANGE = "modelhotel.view_setting", "modelhotel.change_setting"
 #: Switch -> beginnings of the keys that say nothing while it is off; their controls are disabled, not hidden.
@@ -138,14 +136,11 @@ def _columns(groups: list[tuple[str, list[Row]]]) -> list[list[tuple[str, list[R
 
 
 def page(request: HttpRequest) -> HttpResponse:
-    if request.method not in ("GET", "HEAD"):
-        return HttpResponseNotAllowed(["GET", "HEAD"])
-    if not request.user.has_perm(VIEW):
-        raise PermissionDenied
+    if refused := pages.refused(request, VIEW):
+        return refused
     found = rows()
     about = settings_verbs.read_only()
     context = {
-        **admin.site.each_context(request),
         "title": "Settings",
         "sections": sections(found),
         "settings": [row.form for row in found if row.option.in_form],
@@ -158,4 +153,4 @@ def page(request: HttpRequest) -> HttpResponse:
         "discovery": catalogue.DISCOVERY,
         "storage": catalogue.STORAGE,
     }
-    return TemplateResponse(request, "modelhotel/pages/settings.html", context)
+    return pages.draw(request, "settings", context)
