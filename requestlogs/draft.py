@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from modelhotel.core.ids import hex16, request_id
+from modelhotel.core.ids import hex16, uuid7_text
 from modelhotel.core.metrics import UNRESOLVED
 
 
@@ -13,7 +13,7 @@ class Draft(Struct, eq=False):
     """One request. *created_at* is a POSIX time, *arrival* the monotonic clock of the same moment; ids are text."""
 
     endpoint_type: str
-    id: str = field(default_factory=request_id)
+    id: str = field(default_factory=uuid7_text)
     request_hash: str = field(default_factory=hex16)
     created_at: float = field(default_factory=time.time)
     arrival: float = field(default_factory=time.monotonic)

@@ -19,17 +19,12 @@ def uuid4_text() -> str:
     return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
-def request_id() -> str:
-    """A UUID that sorts by time (RFC 9562, version 7): neighbours in time are neighbours in an index."""
-    moment = time.time_ns() // 1_000_000
-    bits = _bits.getrandbits(74)
-    low = bits & 0xFFFFFFFFFFFF
-    return f"{moment >> 16:08x}-{moment & 0xFFFF:04x}-7{bits >> 62:03x}-{bits >> 48 & 0x3FFF | 0x8000:04x}-{low:012x}"
+def uuid7_text(at: float | None = None) -> str:
+    """A UUID that sorts by time (RFC 9562, version 7, method 3): *at* in POSIX seconds, to about a microsecond.
 
-
-def uuid7_text(at: float) -> str:
-    """A UUID that sorts by time (RFC 9562, version 7, method 3): *at* in POSIX seconds, to about a microsecond."""
-    stamp = int(at * 4_096_000)  # 48 bits of milliseconds, 12 of their fraction
+    Neighbours in time are neighbours in an index. Default: now.
+    """
+    stamp = int((time.time() if at is None else at) * 4_096_000)  # 48 bits of milliseconds, 12 of their fraction
     head = stamp >> 12 << 16 | 0x7000 | stamp & 0xFFF
     h = f"{head << 64 | 1 << 63 | _bits.getrandbits(62):032x}"
     return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"

@@ -15,7 +15,7 @@ def test_a_uuid_is_a_random_one_of_version_four():
 
 
 def test_ids_of_requests_sort_by_time_and_are_of_version_seven():
-    found = [ids.request_id() for _ in range(2000)]
+    found = [ids.uuid7_text() for _ in range(2000)]
     assert len(set(found)) == 2000
     for text in found:
         value = uuid.UUID(text)
