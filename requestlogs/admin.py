@@ -7,13 +7,13 @@ from django.contrib.admin import DateFieldListFilter, SimpleListFilter
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.template.loader import render_to_string
-from unfold.paginator import InfinitePaginator
 
-from modelhotel.core.verbadmin import VerbAdmin, column, moment, value_column
+from modelhotel.core.verbadmin import column, moment, value_column
 from providers.cache import SNAPSHOT
 from providers.models import Provider
 from requestlogs import api, backlog, purge
 from requestlogs.applog_admin import AppLogAdmin
+from requestlogs.log_admin import LogAdmin
 from requestlogs.models import AppLog, RequestLog
 from requestlogs.recorder import RECORDER
 
@@ -110,9 +110,8 @@ class ProviderFilter(SimpleListFilter):
 
 
 @admin.register(RequestLog)
-class RequestAdmin(VerbAdmin[RequestLog]):
-    """No verb stands behind a write, so none is permitted."""
-
+class RequestAdmin(LogAdmin[RequestLog]):
+    deletion = "requestlogs.delete_requestlog"
     empty_text = "No requests yet. Point a client at /v1 with a virtual key."
     list_display = (
         "time",
@@ -138,10 +137,6 @@ class RequestAdmin(VerbAdmin[RequestLog]):
     search_fields = ("model_id", "resolved_model_id")
     search_help_text = "Model"
     ordering = ("-created_at", "-id")
-    sortable_by = ()
-    show_full_result_count = False
-    paginator = InfinitePaginator
-    actions = None
     list_buttons = purge.buttons(
         "request",
         ["Rows of requests go for good, on every node, and with them what they cost.", "Running requests stay."],
@@ -154,9 +149,6 @@ class RequestAdmin(VerbAdmin[RequestLog]):
         ("Origin", {"fields": ("hash", "row", "endpoint", "streamed", "key", "key_id", "owner", "address", "at_node")}),
     )
     readonly_fields = [str(name) for _, options in fieldsets for name in options["fields"]]
-
-    def may_press(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("requestlogs.delete_requestlog"))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         RECORDER.flush()
@@ -172,8 +164,7 @@ class RequestAdmin(VerbAdmin[RequestLog]):
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
         RECORDER.flush()
-        context = {"show_history": False, **(extra_context or {})}  # nobody edits a request
-        return super().changeform_view(request, object_id, form_url, context)
+        return super().changeform_view(request, object_id, form_url, extra_context)
 
     # -- columns
 

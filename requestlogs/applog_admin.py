@@ -5,11 +5,11 @@ from typing import Any
 from django.contrib.admin import DateFieldListFilter, SimpleListFilter
 from django.http import HttpRequest
 from django.template.loader import render_to_string
-from unfold.paginator import InfinitePaginator
 
-from modelhotel.core.verbadmin import VerbAdmin, column, moment, value_column
+from modelhotel.core.verbadmin import column, moment, value_column
 from requestlogs import applog, applog_api, purge
-from requestlogs.applog_queries import COUNTS, Rows
+from requestlogs.applog_queries import Rows, counts
+from requestlogs.log_admin import LogAdmin
 from requestlogs.models import AppLog
 
 #: Characters of a message in the list; the page of the line has the rest.
@@ -18,48 +18,36 @@ COLOURS = {"debug": "default", "info": "info", "warning": "warning", "error": "d
 
 
 class _Counted(SimpleListFilter):
-    """A filter whose choices say how many lines each has."""
+    """A filter whose choices say how many lines each has. *place* is that of its counts among all of them."""
 
-    def counts(self) -> dict[str, int]:
-        raise NotImplementedError
+    place: int
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
-        return [(word, f"{word} ({count})") for word, count in self.counts().items()]
+        return [(word, f"{word} ({count})") for word, count in counts()[self.place].items()]
 
 
 class LevelFilter(_Counted):
-    title, parameter_name = "level", "level"
-
-    def counts(self) -> dict[str, int]:
-        return COUNTS.get()[0]
+    title, parameter_name, place = "level", "level", 0
 
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
         return queryset.filter(level=self.value()) if self.value() in applog.LEVELS else queryset
 
 
 class SourceFilter(_Counted):
-    title, parameter_name = "source", "source"
-
-    def counts(self) -> dict[str, int]:
-        return COUNTS.get()[1]
+    title, parameter_name, place = "source", "source", 1
 
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
         return queryset.filter(source=self.value()) if self.value() else queryset
 
 
-class AppLogAdmin(VerbAdmin[AppLog]):
-    """No verb stands behind a write of one line, so none is permitted."""
-
+class AppLogAdmin(LogAdmin[AppLog]):
+    deletion = "requestlogs.delete_applog"
     empty_text = "Nothing was said yet."
     list_display = ("time", "severity", "source", "text", "at_node")
     list_filter = (LevelFilter, SourceFilter, ("timestamp", DateFieldListFilter))
     search_fields = ("message",)
     search_help_text = "Message"
     ordering = ("-timestamp", "-id")
-    sortable_by = ()
-    show_full_result_count = False
-    paginator = InfinitePaginator
-    actions = None
     list_buttons = purge.buttons(
         "log line",
         ["Log lines go for good, on every node.", "Requests and their rows are not touched."],
@@ -68,22 +56,9 @@ class AppLogAdmin(VerbAdmin[AppLog]):
     readonly_fields = ("time", "severity", "source", "whole", "at_node", "row")
     fieldsets = ((None, {"fields": readonly_fields}),)
 
-    def may_press(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("requestlogs.delete_applog"))
-
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         applog.APP_LOG.flush()
         return super().changelist_view(request, extra_context)
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        context = {"show_history": False, **(extra_context or {})}  # nobody edits a line
-        return super().changeform_view(request, object_id, form_url, context)
 
     # -- columns
 

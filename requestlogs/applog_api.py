@@ -53,7 +53,7 @@ def _history(query: Mapping[str, str]) -> dict[str, object]:
     per_page = clamp(query.get("per_page"), 20, 1, 100)
     rows = queries.filtered(AppLog.objects.all(), query)
     in_order = queries.ordered(rows, query.get("sort_by", "time"), query.get("sort_dir", "desc"))
-    levels, sources = queries.COUNTS.get()
+    levels, sources = queries.counts()
     start = (page - 1) * per_page
     return {
         "entries": queries.entries(list(in_order[start : start + per_page])),
@@ -99,5 +99,5 @@ def purge(older_than: str) -> int:
     if not APP_LOG.flush(PURGE_WAIT):
         raise Refusal(503, "log lines are still on their way to the database, try again")
     deleted = sweep.delete_lines_before(limit)
-    queries.COUNTS.forget()
+    queries.forget_counts()
     return deleted

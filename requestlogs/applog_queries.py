@@ -1,7 +1,5 @@
 """Reading the app log: filters, order, counts. Malformed filters are ignored, never an error."""
 
-import threading
-import time
 from collections.abc import Mapping
 
 from django.db.models import Case, Count, F, QuerySet, Value, When
@@ -10,6 +8,7 @@ from modelhotel.core.clock import rfc3339
 from requestlogs import applog
 from requestlogs.models import AppLog
 from requestlogs.queries import moment
+from requestlogs.shared import Shared
 
 #: Seconds the counts are answered from memory: they read the whole table.
 COUNT_SECONDS = 5.0
@@ -60,31 +59,21 @@ def entries(rows: list[AppLog]) -> list[dict[str, object]]:
     ]
 
 
-class Counts:
-    """How many lines there are of each level and source, at most :data:`COUNT_SECONDS` old."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._until = 0.0
-        self._found: tuple[dict[str, int], dict[str, int]] = ({}, {})
-
-    def get(self) -> tuple[dict[str, int], dict[str, int]]:
-        with self._lock:
-            if time.monotonic() >= self._until:
-                self._found = self._count()
-                self._until = time.monotonic() + COUNT_SECONDS
-            return self._found
-
-    @staticmethod
-    def _count() -> tuple[dict[str, int], dict[str, int]]:
-        rows = AppLog.objects.order_by()
-        levels = dict(rows.values_list("level").annotate(count=Count("pk")))
-        sources = dict(rows.values_list("source").annotate(count=Count("pk")))
-        return {word: levels.get(word, 0) for word in applog.LEVELS}, dict(sorted(sources.items()))
-
-    def forget(self) -> None:
-        with self._lock:
-            self._until = 0.0
+Counts = tuple[dict[str, int], dict[str, int]]
+_counts: Shared[Counts] = Shared(COUNT_SECONDS)
 
 
-COUNTS = Counts()
+def counts() -> Counts:
+    """How many lines there are of each level and of each source, at most :data:`COUNT_SECONDS` old."""
+    return _counts.get("", _count)
+
+
+def forget_counts() -> None:
+    _counts.forget()
+
+
+def _count() -> Counts:
+    rows = AppLog.objects.order_by()
+    levels = dict(rows.values_list("level").annotate(count=Count("pk")))
+    sources = dict(rows.values_list("source").annotate(count=Count("pk")))
+    return {word: levels.get(word, 0) for word in applog.LEVELS}, dict(sorted(sources.items()))

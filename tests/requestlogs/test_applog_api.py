@@ -33,7 +33,7 @@ NOW = clock.SYSTEM.now()
 @pytest.fixture(autouse=True)
 def _empty():
     APP_LOG.forget()
-    applog_queries.COUNTS.forget()
+    applog_queries.forget_counts()
     yield
     APP_LOG.forget()
 

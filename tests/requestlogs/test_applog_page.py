@@ -24,7 +24,7 @@ LIST = "/requestlogs/applog/"
 @pytest.fixture(autouse=True)
 def _empty():
     APP_LOG.forget()
-    applog_queries.COUNTS.forget()
+    applog_queries.forget_counts()
     yield
     APP_LOG.forget()
     audit.stop(5)

@@ -81,7 +81,7 @@ def test_the_first_page_and_each_filter_answer_without_freezing():
     _fill(RequestLog, _request)
     _fill(AppLog, _line)
     api.forget_cache()
-    applog_queries.COUNTS.forget()
+    applog_queries.forget_counts()
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
     slow = {}
