@@ -8,7 +8,6 @@ about itself is a line like any other, at most two a minute, so a failure can no
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from modelhotel.core.ids import uuid7_text
 from modelhotel.core.text import clip
 from providers.keyring import KEYRING
 from requestlogs import bulk, columns
+from requestlogs.turns import Turns
 
 #: Seconds between two batches. With LIMIT it is also the most that a flood of lines can make the database do.
 TICK = 0.5
@@ -75,9 +75,7 @@ class Lines:
         self._ring: deque[logging.LogRecord] = deque(maxlen=KEEP)
         self._minor: deque[logging.LogRecord] = deque()  # debug and info
         self._major: deque[logging.LogRecord] = deque()
-        self._wake = threading.Event()
-        self._flushed = threading.Condition()
-        self._asked = self._done = 0
+        self._turns = Turns()
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._failures = 0
@@ -132,15 +130,7 @@ class Lines:
         """Have every line that waits written; False when that took too long or the database refused."""
         if self._thread is None:
             return self._write_all()
-        deadline = time.monotonic() + timeout
-        with self._flushed:
-            self._asked += 1
-            ticket = self._asked
-            self._wake.set()
-            while self._done < ticket:
-                if not self._flushed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
-                    return False
-        return True
+        return self._turns.wait(timeout)
 
     # -- life
 
@@ -154,7 +144,7 @@ class Lines:
     def stop(self, timeout: float) -> None:
         """Write what waits and end the thread."""
         thread, self._stopping = self._thread, True
-        self._wake.set()
+        self._turns.wake.set()
         if thread is not None:
             thread.join(timeout)
         self._thread = None
@@ -168,19 +158,16 @@ class Lines:
 
     def _loop(self) -> None:
         while not self._stopping:
-            self._wake.wait(TICK if not self._failures else min(RETRY_MAX, TICK * 2**self._failures))
-            self._wake.clear()
+            self._turns.wake.wait(TICK if not self._failures else min(RETRY_MAX, TICK * 2**self._failures))
+            self._turns.wake.clear()
             self._turn()
         self._turn()
         connection.close()
 
     def _turn(self) -> None:
-        with self._flushed:
-            asked = self._asked
+        asked, _ = self._turns.asked()
         if self._write_all():
-            with self._flushed:
-                self._done = max(self._done, asked)
-                self._flushed.notify_all()
+            self._turns.done(asked)
         if self._untold and self._due("lost"):
             untold, self._untold = self._untold, 0
             log.warning("applog: lines lost", extra={"attrs": {"count": untold, "total": self.lost}})

@@ -24,6 +24,7 @@ from modelhotel.core import events, metrics
 from requestlogs import bulk, columns, counting
 from requestlogs.draft import Draft
 from requestlogs.spill import Spill
+from requestlogs.turns import Turns
 
 TICK = 0.2
 BATCH = 500
@@ -91,9 +92,7 @@ class Recorder:
         self._uncounted: deque[Draft] = deque()
         self._counting = threading.Lock()
         self._rows: deque[Row] = deque()  # of the writer thread: adapted nothing yet, waiting for the database
-        self._wake = threading.Event()
-        self._flushed = threading.Condition()
-        self._asked = self._done = 0
+        self._turns = Turns()
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         self._stopping = False
@@ -130,7 +129,7 @@ class Recorder:
         self._finished.append(draft)
         self._uncounted.append(draft)
         if len(self._finished) >= BATCH:
-            self._wake.set()
+            self._turns.wake.set()
         events.publish_lazily(
             _completed,
             draft.id,
@@ -166,15 +165,7 @@ class Recorder:
         """Have everything known at this moment written, in-flight requests included; False when it took too long."""
         if self._thread is None:
             return self._tick(everything=True)
-        deadline = time.monotonic() + timeout
-        with self._flushed:
-            self._asked += 1
-            ticket = self._asked
-            self._wake.set()
-            while self._done < ticket:
-                if not self._flushed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
-                    return False
-        return True
+        return self._turns.wait(timeout)
 
     def count(self) -> None:
         """Add what has finished to the metrics; from any thread, and without the database."""
@@ -205,7 +196,7 @@ class Recorder:
             draft.state = "failed"
             self.finish(draft)
         thread, self._stopping = self._thread, True
-        self._wake.set()
+        self._turns.wake.set()
         if thread is not None:
             thread.join(timeout)
             if thread.is_alive():  # stuck in a call
@@ -215,8 +206,8 @@ class Recorder:
 
     def _loop(self) -> None:
         while not self._stopping:
-            self._wake.wait(TICK if not self._failures else min(RETRY_MAX, TICK * 2**self._failures))
-            self._wake.clear()
+            self._turns.wake.wait(TICK if not self._failures else min(RETRY_MAX, TICK * 2**self._failures))
+            self._turns.wake.clear()
             self._turn()
         if not self._turn():
             self._lose(len(self._set_aside(self._rows)))
@@ -226,13 +217,10 @@ class Recorder:
         connection.close()
 
     def _turn(self) -> bool:
-        with self._flushed:
-            asked = self._asked
-        ok = self._tick(everything=asked > self._done)
+        asked, awaited = self._turns.asked()
+        ok = self._tick(everything=awaited)
         if ok:
-            with self._flushed:
-                self._done = max(self._done, asked)
-                self._flushed.notify_all()
+            self._turns.done(asked)
         return ok
 
     def _tick(self, *, everything: bool = False) -> bool:
