@@ -11,13 +11,10 @@ from requestlogs.draft import Draft
 from requestlogs.models import RequestLog
 from requestlogs.recorder import RECORDER
 
-#: Seconds spent at most on rows that are not summed up yet.
-CATCH_UP = 0.3
-
 
 def provider_tokens() -> Mapping[str, int]:
     """Provider id -> prompt and completion tokens of every row that is over, from the sums of ``rollup.py``."""
-    rollup.help_readers(CATCH_UP)
+    rollup.help_readers()
     return {str(uuid.UUID(provider)): count for provider, count in stats.tokens_by_provider_id(time.time()).items()}
 
 

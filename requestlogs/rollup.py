@@ -32,6 +32,8 @@ _NOTES = 20_000
 _HOLD = 0.05
 #: Seconds of one run of the job, which comes every minute, and how long it keeps others out at a time.
 TURN, SLICE = 10.0, 0.5
+#: Seconds a reader spends at most on rows that are not summed up yet; the job does the rest of a large backlog.
+READERS = 0.3
 #: Names in one statement.
 _NAMES = 500
 _one_at_a_time = threading.Lock()
@@ -118,10 +120,10 @@ def catch_up(seconds: float = 3600.0) -> bool:
     return True
 
 
-def help_readers(seconds: float) -> bool:
+def help_readers() -> bool:
     """:func:`catch_up` before figures are read: where sums can not be written (a full disk) those there are count."""
     try:
-        return catch_up(seconds)
+        return catch_up(READERS)
     except DatabaseError as problem:
         log.warning("requestlog: sums not written", extra={"attrs": {"problem": type(problem).__name__}})
         return False

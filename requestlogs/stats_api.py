@@ -17,8 +17,6 @@ from requestlogs.statements import Scope
 
 #: Seconds for which all who ask for the same figures get the same answer.
 CACHE_SECONDS = 3.0
-#: Seconds a reader spends at most on rows that are not summed up yet; the job does the rest of a large backlog.
-CATCH_UP = 0.3
 DEFAULT_PERIOD, DEFAULT_METRIC = "24h", "requests"
 
 router = Router(tags=["stats"])
@@ -33,7 +31,7 @@ def current() -> None:
 
 def _flushed() -> bool:
     RECORDER.flush()
-    return rollup.help_readers(CATCH_UP)
+    return rollup.help_readers()
 
 
 def forget_cache() -> None:

@@ -246,5 +246,5 @@ def test_figures_are_read_where_sums_can_not_be_written(monkeypatch: pytest.Monk
         raise OperationalError("database or disk is full")
 
     monkeypatch.setattr(rollup, "_sum_up", full)
-    assert rollup.help_readers(1.0) is False
+    assert rollup.help_readers() is False
     assert provider_port.provider_tokens() == {}

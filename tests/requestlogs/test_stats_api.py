@@ -37,7 +37,7 @@ ZERO = (
 
 @pytest.fixture(autouse=True)
 def _no_old_answers(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(stats_api, "CATCH_UP", 30.0)  # a busy machine must not cost a minute's rows
+    monkeypatch.setattr(rollup, "READERS", 30.0)  # a busy machine must not cost a minute's rows
     rollup.settle()
     stats_api.forget_cache()
     yield
