@@ -198,9 +198,7 @@ class Exchange:
         headers = [*_STREAM_HEADERS, *extra, *self.headers]
         if self.scope.get("http_version", "1.1") == "1.1":
             headers.append(_KEEP_ALIVE)
-        if self._about:
-            self._append_about(headers)
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._start(status, headers)
 
     async def start_body(self, status: int, extra: Iterable[Header]) -> None:
         """The status line and the headers of an answer passed on as it arrives: the commit point.
@@ -208,7 +206,9 @@ class Exchange:
         One that is not ended is cut off by the server, which is how its client learns that it is not whole.
         """
         self.committed = True
-        headers = [*extra, *self.headers]
+        await self._start(status, [*extra, *self.headers])
+
+    async def _start(self, status: int, headers: list[Header]) -> None:
         if self._about:
             self._append_about(headers)
         await self.send({"type": "http.response.start", "status": status, "headers": headers})

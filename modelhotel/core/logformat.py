@@ -134,7 +134,7 @@ class TextFormatter(logging.Formatter):
         record.tail = tail = _tail(_attributes(record, self))
         return (
             f"time={_moment(record)} level={LEVELS.get(record.levelno, 'INFO')}"
-            f' msg="{_message(record.getMessage() if record.args else str(record.msg))}"{tail}'
+            f' msg="{_message(record.getMessage())}"{tail}'
         )
 
 
