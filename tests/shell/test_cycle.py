@@ -52,7 +52,7 @@ class Wire(asyncio.Transport):
     def resume_reading(self) -> None: ...
 
 
-async def _served(app: App, *requests: bytes, turns: int = 20, keep_alive: float = 75) -> tuple[Connection, Wire]:
+def _connected(app: App, keep_alive: float = 75) -> tuple[Connection, Wire]:
     config = uvicorn.Config(app, log_config=None, server_header=False, date_header=False, lifespan="off")
     config.load()
     config.timeout_keep_alive = keep_alive  # type: ignore[assignment]
@@ -60,10 +60,19 @@ async def _served(app: App, *requests: bytes, turns: int = 20, keep_alive: float
     wire = Wire()
     connection = Connection(config=config, server_state=state, app_state={}, _loop=asyncio.get_running_loop())
     connection.connection_made(wire)
-    for request in requests:
-        connection.data_received(request)
+    return connection, wire
+
+
+async def _turn(turns: int = 20) -> None:
     for _ in range(turns):
         await asyncio.sleep(0)
+
+
+async def _served(app: App, *requests: bytes, turns: int = 20, keep_alive: float = 75) -> tuple[Connection, Wire]:
+    connection, wire = _connected(app, keep_alive)
+    for request in requests:
+        connection.data_received(request)
+    await _turn(turns)
     return connection, wire
 
 
@@ -106,17 +115,10 @@ def test_the_head_of_a_stream_does_not_wait_for_its_first_chunk():
     wire_of: list[Wire] = []
 
     async def run() -> Wire:
-        config = uvicorn.Config(app, log_config=None, server_header=False, date_header=False, lifespan="off")
-        config.load()
-        wire = Wire()
+        connection, wire = _connected(app)
         wire_of.append(wire)
-        connection = Connection(
-            config=config, server_state=uvicorn.server.ServerState(), app_state={}, _loop=asyncio.get_running_loop()
-        )
-        connection.connection_made(wire)
         connection.data_received(GET)
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await _turn()
         return wire
 
     wire = asyncio.run(run())
@@ -279,17 +281,10 @@ def test_a_piece_of_a_running_stream_can_be_written_in_the_turn_it_came():
     connection_of: list[Connection] = []
 
     async def run() -> Wire:
-        config = uvicorn.Config(app, log_config=None, server_header=False, date_header=False, lifespan="off")
-        config.load()
-        wire = Wire()
-        connection = Connection(
-            config=config, server_state=uvicorn.server.ServerState(), app_state={}, _loop=asyncio.get_running_loop()
-        )
+        connection, wire = _connected(app)
         connection_of.append(connection)
-        connection.connection_made(wire)
         connection.data_received(GET)
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await _turn()
         return wire
 
     wire = asyncio.run(run())
@@ -469,8 +464,7 @@ def test_an_answered_request_is_gone_without_the_collector():
         try:
             connection, _ = await _served(app, GET, turns=50)
             connection.data_received(GET)  # the connection keeps the last one
-            for _ in range(50):
-                await asyncio.sleep(0)
+            await _turn(50)
             assert [ref() is None for ref in cycles] == [True, False]
         finally:
             gc.enable()
@@ -503,16 +497,9 @@ def test_no_whole_answer_to_who_does_not_read_or_is_gone():
             wire.close()
             told.append(direct.whole(200, [(b"content-length", b"2")], b"ok"))
 
-        config = uvicorn.Config(app, log_config=None, server_header=False, date_header=False, lifespan="off")
-        config.load()
-        wire = Wire()
-        connection = Connection(
-            config=config, server_state=uvicorn.server.ServerState(), app_state={}, _loop=asyncio.get_running_loop()
-        )
-        connection.connection_made(wire)
+        connection, wire = _connected(app)
         connection.data_received(GET)
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await _turn()
         assert wire.writes == []
 
     asyncio.run(run())
