@@ -14,11 +14,14 @@ from proxy.body import Asked
 from proxy.dialects import chat, embeddings, passed
 from proxy.dialects.base import Judged, Members
 from proxy.passthrough import PassThrough
+from proxy.repairs import Repair
 
 
 class BuildBody(Protocol):
-    def __call__(self, body: Members, raw: bytes, *, model_id: str, kind: Kind, stream: bool) -> bytes:
-        """The body for one candidate; *raw* is what *body* was decoded from."""
+    def __call__(
+        self, body: Members, raw: bytes, *, model_id: str, kind: Kind, stream: bool, repair: Repair | None = None
+    ) -> bytes:
+        """The body for one candidate, who refuses what *repair* says; *raw* is what *body* was decoded from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,15 @@ class ListingError(Exception):
         self.status = status
 
 
+@dataclass(frozen=True, slots=True)
+class Disguised:
+    """An error inside a 200: the *status* it counts as, and *code* and *message* as the provider wrote them."""
+
+    status: int
+    code: int
+    message: str
+
+
 class Http(Protocol):
     """What a listing may do: JSON over the guarded client, with the retries of discovery."""
 
@@ -99,6 +108,10 @@ class Kind:
     sends_stream_options: ClassVar[bool] = True
     #: Members removed from every chat body (v1-api 11.3).
     strip: ClassVar[frozenset[str]] = frozenset()
+    #: False: knows JSON mode, but no JSON schema (failover-loop 6.3.5).
+    takes_json_schema: ClassVar[bool] = True
+    #: True: a 200 may hold an error; each is shown to :meth:`disguised`.
+    disguises_errors: ClassVar[bool] = False
 
     def root(self, base_url: str) -> str:
         """The base that endpoint paths are appended to, without trailing slash."""
@@ -130,6 +143,10 @@ class Kind:
 
     def inject(self, body: dict[str, msgspec.Raw], model_id: str) -> None:
         """Add to a chat body, in place, what this type wants when it is absent (v1-api 11.4)."""
+
+    def disguised(self, payload: bytes) -> Disguised | None:
+        """The error that the body of a 200 holds; only asked where :attr:`disguises_errors` says so."""
+        return None
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
         """The provider's own listing, in its order. Raises ListingError; an empty list is an answer."""

@@ -30,6 +30,7 @@ class DeepSeek(Kind):
     label = "DeepSeek"
     default_base_url = "https://api.deepseek.com/v1"
     strip = frozenset({"min_p", "top_k", "reasoning_effort"})
+    takes_json_schema = False
 
     def inject(self, body: dict[str, msgspec.Raw], model_id: str) -> None:
         if "messages" not in body or not wants_reasoning(model_id):

@@ -4,12 +4,13 @@ from providers.kinds.base import Kind
 from providers.kinds.custom import Custom
 from providers.kinds.deepseek import DeepSeek
 from providers.kinds.lmstudio import LMStudio
+from providers.kinds.minimax import MiniMax
 from providers.kinds.ollama import Ollama
 from providers.kinds.openai import OpenAI
 from providers.kinds.openrouter import OpenRouter
 
 KINDS: dict[str, Kind] = {
-    kind.type: kind for kind in (Custom(), OpenAI(), OpenRouter(), DeepSeek(), Ollama(), LMStudio())
+    kind.type: kind for kind in (Custom(), OpenAI(), OpenRouter(), DeepSeek(), MiniMax(), Ollama(), LMStudio())
 }
 GENERIC = "openai"
 

@@ -12,7 +12,9 @@ import msgspec
 
 from providers.kinds.base import Kind
 from proxy import usage as usages
+from proxy.dialects import jsonmode
 from proxy.dialects.base import Judged, Members
+from proxy.repairs import Repair
 
 Raw = msgspec.Raw
 
@@ -24,6 +26,7 @@ _ERRORS = (ValueError, RecursionError)
 
 _INCLUDE_USAGE = Raw(b'{"include_usage":true}')
 _TOOL_CALLS = b'"tool_calls"'
+_GLM = "glm"  # models that want a schema in words too
 _NULL = b"null"
 _BOM = b"\xef\xbb\xbf"
 
@@ -63,15 +66,28 @@ def _quoted(text: str) -> Raw:
     return Raw(_encode(text))
 
 
-def build_body(body: Members, raw: bytes, *, model_id: str, kind: Kind, stream: bool) -> bytes:
-    """The body for one candidate, rewritten in the order of v1-api 10.2. *raw* is what *body* was decoded from."""
+def build_body(
+    body: Members, raw: bytes, *, model_id: str, kind: Kind, stream: bool, repair: Repair | None = None
+) -> bytes:
+    """The body for one candidate, rewritten in the order of v1-api 10.2. *raw* is what *body* was decoded from.
+
+    *repair*: what the candidate is known to refuse.
+    """
     members = dict(body)
     members["model"] = _quoted(model_id)
     if stream and kind.sends_stream_options:
         members["stream_options"] = _INCLUDE_USAGE
     kind.inject(members, model_id)
+    if repair is not None:
+        repair.rename(members)
     for name in kind.strip:
         members.pop(name, None)
+    if repair is not None:
+        repair.strip(members)
+    if jsonmode.FORMAT in members:
+        json_mode = not kind.takes_json_schema or (repair is not None and repair.json_mode)
+        if json_mode or _GLM in model_id.lower():
+            jsonmode.fold(members, json_mode=json_mode)
     if _TOOL_CALLS in raw and "messages" in members:
         members["messages"] = without_empty_tool_calls(members["messages"])
     return _encode(members)

@@ -5,6 +5,7 @@ import msgspec
 from providers.kinds.base import Kind
 from proxy import usage as usages
 from proxy.dialects.base import Members
+from proxy.repairs import Repair
 from proxy.usage import Usage
 
 _encode = msgspec.json.Encoder().encode
@@ -15,7 +16,9 @@ _ERRORS = (ValueError, RecursionError)
 _BILLED = ("input", "prompt", "query", "documents")
 
 
-def build_body(body: Members, raw: bytes, *, model_id: str, kind: Kind, stream: bool) -> bytes:
+def build_body(
+    body: Members, raw: bytes, *, model_id: str, kind: Kind, stream: bool, repair: Repair | None = None
+) -> bytes:
     """The body for one candidate: only the model's name changes."""
     return _encode({**body, "model": model_id})
 
