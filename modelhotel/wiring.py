@@ -1,5 +1,7 @@
 """Which concrete thing stands behind each port of the lower floors."""
 
+from collections.abc import Mapping
+
 import msgspec
 from django.conf import settings
 
@@ -42,6 +44,11 @@ def _providers() -> None:
     def chat_body(body: dict[str, msgspec.Raw], model_id: str, kind: Kind) -> bytes:
         return chat.build_body(body, b"", model_id=model_id, kind=kind, stream=False)
 
+    def inflight_limits() -> Mapping[str, int]:
+        from modelhotel.ops import scrape  # brings prometheus_client with it, which no command needs
+
+        return scrape.inflight_limits()
+
     ports.configure(
         groups=MAINTENANCE,
         circuits=health,
@@ -49,6 +56,7 @@ def _providers() -> None:
         users=provider_access,
         logs=provider_port,
         chat_body=chat_body,
+        inflight_limits=inflight_limits,
     )
 
 

@@ -88,8 +88,15 @@ class ProviderForm(VerbForm):
         help_text="Whether its models may be listed anew.",
     )
 
+    max_in_flight = forms.IntegerField(
+        label="Most requests at once",
+        required=False,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="Empty: no ceiling. What the provider's busy answers teach is kept below it.",
+    )
+
     class Meta:
-        fields = ("name", "provider_type", "base_url", "enabled", "autodiscovery_enabled")
+        fields = ("name", "provider_type", "base_url", "enabled", "autodiscovery_enabled", "max_in_flight")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -161,14 +168,23 @@ class ProviderAdmin(VerbAdmin[Provider]):
         ),
     )
     list_buttons = (Button("discover-all", "Discover all models", _discover_all, icon="travel_explore"),)
-    readonly_fields = ("key", "condition", "model_count", "discovered", "listing_error", "used", "created")
+    readonly_fields = (
+        "key",
+        "condition",
+        "learned_limit",
+        "model_count",
+        "discovered",
+        "listing_error",
+        "used",
+        "created",
+    )
 
     def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> Any:
         what = ("name", "provider_type", "base_url")
-        state = ("condition", "model_count", "discovered", "listing_error", "used", "created")
+        state = ("condition", "learned_limit", "model_count", "discovered", "listing_error", "used", "created")
         if obj is None:
-            return ((None, {"fields": (*what, "api_key")}),)
-        flags = ("enabled", "autodiscovery_enabled")
+            return ((None, {"fields": (*what, "api_key", "max_in_flight")}),)
+        flags = ("enabled", "autodiscovery_enabled", "max_in_flight")
         if not self.has_change_permission(request, obj):
             return ((None, {"fields": (*what, "key", *flags)}), ("State", {"fields": state}))
         key = (
@@ -185,7 +201,9 @@ class ProviderAdmin(VerbAdmin[Provider]):
     # -- verbs
 
     def verb_create(self, request: HttpRequest, data: dict[str, Any]) -> Provider:
-        given = verbs.ProviderData(data["name"], data["base_url"], data["provider_type"], data["api_key"])
+        given = verbs.ProviderData(
+            data["name"], data["base_url"], data["provider_type"], data["api_key"], data["max_in_flight"]
+        )
         row = verbs.create(given, actor_of(request))
         if options.current()[catalogue.DISCOVERY_ON_PROVIDER_CREATE]:
             scan(request, self, row)
@@ -250,6 +268,11 @@ class ProviderAdmin(VerbAdmin[Provider]):
     def condition(self, row: Provider) -> str:
         circuits = ports.circuits.health(str(row.pk))
         return health.status(row, row.models_count > 0, circuits).replace("_", " ")  # type: ignore[attr-defined]
+
+    @column("Learned limit", empty="none")
+    def learned_limit(self, row: Provider) -> str | None:
+        limit = ports.inflight_limits().get(str(row.pk))
+        return f"{limit} at once" if limit else None
 
     discovered = value_column("last_discovery_success_at", "Last discovery", moment, order=True)
     used = value_column("last_used_at", "Last used", moment)

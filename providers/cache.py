@@ -26,7 +26,9 @@ class SealedKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProviderRow:
-    """*id* is canonical UUID text. *sealed* None = keyless. *created_at* is a POSIX time."""
+    """*id* is canonical UUID text. *sealed* None = keyless. *created_at* is a POSIX time. *max_in_flight* None = no
+    ceiling.
+    """
 
     id: str
     name: str
@@ -37,6 +39,7 @@ class ProviderRow:
     sealed: SealedKey | None
     created_at: float
     inventory_stale: bool
+    max_in_flight: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +99,7 @@ def row_of(p: "Provider") -> ProviderRow:
         sealed=sealed,
         created_at=p.created_at.timestamp(),
         inventory_stale=p.inventory_stale,
+        max_in_flight=p.max_in_flight,
     )
 
 

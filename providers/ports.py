@@ -112,6 +112,10 @@ class Logs(Protocol):
 ChatBody = Callable[[dict[str, msgspec.Raw], str, Kind], bytes]
 
 
+#: Provider id -> the in-flight limit that was learned, of the providers that have one (failover-loop 8).
+InflightLimits = Callable[[], Mapping[str, int]]
+
+
 class _Nothing:
     """Stands behind every port that nothing has been put behind."""
 
@@ -159,6 +163,10 @@ def plain_chat_body(body: dict[str, msgspec.Raw], model_id: str, kind: Kind) -> 
     return msgspec.json.encode({name: value for name, value in out.items() if name not in kind.strip})
 
 
+def no_limits() -> Mapping[str, int]:
+    return {}
+
+
 _nothing = _Nothing()
 groups: Groups = _nothing
 circuits: Circuits = _nothing
@@ -166,11 +174,12 @@ keys: Keys = _nothing
 users: Users = _nothing
 logs: Logs = _nothing
 chat_body: ChatBody = plain_chat_body
+inflight_limits: InflightLimits = no_limits
 
 
 def configure(**given: Any) -> None:
-    """Fill some of ``groups``, ``circuits``, ``keys``, ``users``, ``logs``, ``chat_body``."""
-    known = ("groups", "circuits", "keys", "users", "logs", "chat_body")
+    """Fill some of ``groups``, ``circuits``, ``keys``, ``users``, ``logs``, ``chat_body``, ``inflight_limits``."""
+    known = ("groups", "circuits", "keys", "users", "logs", "chat_body", "inflight_limits")
     if unknown := set(given) - set(known):
         raise TypeError(f"no such port: {', '.join(sorted(unknown))}")
     globals().update(given)
@@ -179,5 +188,11 @@ def configure(**given: Any) -> None:
 def reset() -> None:
     """Nothing behind any port (tests)."""
     configure(
-        groups=_nothing, circuits=_nothing, keys=_nothing, users=_nothing, logs=_nothing, chat_body=plain_chat_body
+        groups=_nothing,
+        circuits=_nothing,
+        keys=_nothing,
+        users=_nothing,
+        logs=_nothing,
+        chat_body=plain_chat_body,
+        inflight_limits=no_limits,
     )

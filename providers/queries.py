@@ -20,8 +20,13 @@ def masked_key(row: Provider) -> str:
     return "N/A" if row.keyless else row.masked_key or "***"
 
 
-def provider_object(row: Provider, model_count: int, total_tokens: int | None) -> dict[str, Any]:
-    """The provider object of the admin API; never ciphertext, nonce, salt or key. *total_tokens* None: not asked."""
+def provider_object(
+    row: Provider, model_count: int, total_tokens: int | None, inflight_limit: int | None
+) -> dict[str, Any]:
+    """The provider object of the admin API; never ciphertext, nonce, salt or key.
+
+    *total_tokens* None: not asked. *inflight_limit*: what the node has learned, None = nothing.
+    """
     return {
         "id": str(row.pk),
         "name": row.name,
@@ -32,6 +37,7 @@ def provider_object(row: Provider, model_count: int, total_tokens: int | None) -
         "autodiscovery_enabled": row.autodiscovery_enabled,
         "scheduled_disable_on": row.scheduled_disable_on.isoformat() if row.scheduled_disable_on else None,
         "max_in_flight": row.max_in_flight,
+        "inflight_limit": inflight_limit,
         "quota_reserve_percent": row.quota_reserve_percent,
         "last_cap": None,
         "health": health.status(row, model_count > 0, ports.circuits.health(str(row.pk))),
@@ -55,15 +61,22 @@ def provider_object(row: Provider, model_count: int, total_tokens: int | None) -
 def all_providers(*, totals: bool = True) -> list[dict[str, Any]]:
     """Newest first. Without *totals* the request log is left alone and ``total_tokens`` is null."""
     tokens = ports.logs.provider_tokens() if totals else None
+    limits = ports.inflight_limits()
     return [
-        provider_object(row, row.model_count, None if tokens is None else tokens.get(str(row.pk), 0))  # type: ignore[attr-defined]
+        provider_object(
+            row,
+            row.model_count,  # type: ignore[attr-defined]
+            None if tokens is None else tokens.get(str(row.pk), 0),
+            limits.get(str(row.pk)),
+        )
         for row in provider_rows()
     ]
 
 
 def one_provider(row: Provider) -> dict[str, Any]:
     count = Model.objects.filter(provider=row).count()
-    return provider_object(row, count, ports.logs.provider_tokens().get(str(row.pk), 0))
+    tokens, limits = ports.logs.provider_tokens(), ports.inflight_limits()
+    return provider_object(row, count, tokens.get(str(row.pk), 0), limits.get(str(row.pk)))
 
 
 def dependents(row: Provider) -> dict[str, Any]:

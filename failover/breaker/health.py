@@ -1,5 +1,6 @@
 """The breaker's part of a provider's health (``circuit-breaker`` 21.4), in the shape of the providers' port."""
 
+from failover import windows
 from failover.breaker import board
 from providers.ports import CircuitHealth
 
@@ -10,5 +11,6 @@ def health(provider_id: str) -> CircuitHealth:
 
 
 def forget(provider_id: str) -> None:
-    """The provider is deleted: its circuits are discarded."""
+    """The provider is deleted: its circuits and its in-flight window are discarded."""
     board().forget(provider_id)
+    windows.windows().forget(provider_id)

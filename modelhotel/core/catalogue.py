@@ -247,6 +247,36 @@ SERVER_ERROR_RETRY_ENABLED = _bool(
     "The last candidate may repeat once, after a short wait, on 500, 502, 503 and 504.",
     "Rate Limit (429) Handling",
 )
+INFLIGHT_LIMITER_ENABLED = _bool(
+    "inflight_limiter_enabled",
+    True,
+    BREAKER,
+    "Adaptive In-flight Limiter",
+    "Learn each provider's real concurrency from its busy 429s. Off: learned caps are dropped and nothing is learned; "
+    "an operator's max_in_flight still holds.",
+    "Adaptive Concurrency",
+)
+INFLIGHT_GROW_AFTER = _int(
+    "inflight_grow_after",
+    20,
+    1,
+    1000,
+    BREAKER,
+    "Grow After",
+    "Clean completions before a capped provider's allowance rises by one.",
+    group="Adaptive Concurrency",
+    slider=(5, 100, 5),
+)
+INFLIGHT_FORGET_AFTER = _duration(
+    "inflight_forget_after",
+    "10m",
+    BREAKER,
+    "Forget After",
+    "Time without a busy signal until the allowance is unlimited again.",
+    group="Adaptive Concurrency",
+    positive=True,
+    slider=(60, 3600, 60),
+)
 FAILOVER_ENABLED = _bool(
     "failover_enabled",
     True,

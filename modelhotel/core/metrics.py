@@ -108,13 +108,25 @@ PROVIDER_INFLIGHT = Gauge(
     "Requests that are with the provider now.",
     ("provider_id", "provider"),
 )
+PROVIDER_INFLIGHT_LIMIT = Gauge(
+    "modelhotel_provider_inflight_limit",
+    "Requests the provider takes at once, as learned from its busy answers; 0 = no limit learned.",
+    ("provider_id", "provider"),
+)
 REQUESTS_INFLIGHT = Gauge("modelhotel_requests_inflight", "Requests under /v1 that are being served now.")
 STREAMS_INFLIGHT = Gauge("modelhotel_streams_inflight", "Committed streams that are running now.")
 ROWS_WAITING = Gauge(
     "modelhotel_request_rows_waiting", "Request-log rows that wait for the database, in memory and in files."
 )
 
-GAUGES = (CIRCUIT_STATE, PROVIDER_INFLIGHT, REQUESTS_INFLIGHT, STREAMS_INFLIGHT, ROWS_WAITING)
+GAUGES = (
+    CIRCUIT_STATE,
+    PROVIDER_INFLIGHT,
+    PROVIDER_INFLIGHT_LIMIT,
+    REQUESTS_INFLIGHT,
+    STREAMS_INFLIGHT,
+    ROWS_WAITING,
+)
 COUNTED: tuple[Counter | Histogram, ...] = (
     REQUESTS,
     DURATION,

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from failover import breaker
+from failover import breaker, windows
 from failover.breaker.state import State
 from modelhotel.core import metrics
 from modelhotel.core.metrics import UNKNOWN, Gauge
@@ -28,11 +28,12 @@ def _all(providers: Mapping[str, ProviderRow]) -> Iterator[tuple[Gauge, Series]]
     def named(provider_id: str) -> tuple[str, str]:
         return provider_id, providers[provider_id].name or UNKNOWN
 
-    running = RECORDER.running()
+    running, limits = RECORDER.running(), windows.windows().limits()
     busy = Counter(draft.provider_id for draft in running)
     states = breaker.board().states()
     yield metrics.CIRCUIT_STATE, {named(pid): _STATES[state] for pid, state in states.items() if pid in providers}
     yield metrics.PROVIDER_INFLIGHT, {named(pid): float(busy[pid]) for pid in providers}
+    yield metrics.PROVIDER_INFLIGHT_LIMIT, {named(pid): float(limits.get(pid, 0)) for pid in providers}
     yield metrics.REQUESTS_INFLIGHT, {(): float(len(running))}
     yield metrics.STREAMS_INFLIGHT, {(): float(shutdown.running())}
     yield metrics.ROWS_WAITING, {(): float(RECORDER.queued + RECORDER.spilled)}

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from failover import windows
 from modelhotel.core import metrics
 from modelhotel.ops import gauges, workers
 from modelhotel.ops.gauges import Values
@@ -91,6 +93,19 @@ def render() -> bytes:
         return generate_latest(_alone())
     with workers.held(found):
         return generate_latest(_together(found))
+
+
+def inflight_limits() -> dict[str, int]:
+    """The learned in-flight limit of every provider that has one, the limits of this node's workers added up."""
+    found = workers.directory()
+    each = [windows.windows().limits()]
+    for values in workers.others(found).values() if found is not None else ():
+        series = values.get(metrics.PROVIDER_INFLIGHT_LIMIT.name, {})
+        each.append({provider_id: int(limit) for (provider_id, _), limit in series.items() if limit})
+    summed: Counter[str] = Counter()
+    for limits in each:
+        summed.update(limits)
+    return dict(summed)
 
 
 _gauges: Gauges | None = None

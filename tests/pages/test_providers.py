@@ -169,6 +169,7 @@ FIELDS = {
     "the server at this address reports lmstudio, not ollama": "base_url",
     "unknown provider_type": "provider_type",
     "api_key must not contain control characters": "api_key",
+    "max_in_flight must be between 1 and 10000": "max_in_flight",
     "api_key must be at most 500 characters": "api_key",
     'failed to create provider "x"': "",
 }
@@ -236,6 +237,32 @@ def test_an_edit_sends_what_changed_and_a_blank_key_stays(hotel, page):
         page.get_by_role("button", name="Save").click()
         expect(card(page, "Kept")).to_contain_text("Keynone")
         assert sent[1] == {"api_key": ""}
+
+
+def test_a_ceiling_is_set_refused_beside_its_field_and_cleared_and_a_learned_limit_stands_on_the_card(
+    hotel, rough_page
+):
+    page = rough_page
+    with FakeProvider(["m"]) as fake:
+        made = add(hotel, "Narrow", fake.url, max_in_flight=2)
+        page.goto(f"{hotel.url}{PAGE}")
+        page.get_by_role("button", name="Edit Narrow").click()
+        most = page.get_by_label("Most requests at once")
+        expect(most).to_have_value("2")
+        for bad in ("0", "many"):
+            most.fill(bad)
+            page.get_by_role("button", name="Save").click()
+            told = dialog(page).locator('[data-field="max_in_flight"] .mh-error')
+            expect(told).to_have_text("max_in_flight must be between 1 and 10000")
+        most.fill("")
+        page.get_by_role("button", name="Save").click()
+        expect(dialog(page)).to_have_count(0)
+        assert hotel.product.api("GET", f"/api/providers/{made}").json()["max_in_flight"] is None
+        hotel.product.api("POST", f"/api/providers/{made}/discover")
+        fake.script(status(429, {"error": {"message": "too many concurrent requests"}}))
+        hotel.chat("Narrow/m")
+        page.reload()
+        expect(card(page, "Narrow").locator(".mh-chips")).to_contain_text("at most 1 at once")
 
 
 def test_a_card_tests_its_connection_and_says_why_it_failed(hotel, page):

@@ -51,6 +51,7 @@ def test_a_provider_is_created(api: Api, told: list[events.Event]):
         "autodiscovery_enabled": True,
         "quota_reserve_percent": 0,
         "max_in_flight": None,
+        "inflight_limit": None,
         "last_cap": None,
         "health": "healthy",
         "model_count": 0,
@@ -365,6 +366,17 @@ def test_three_state_fields_are_kept_cleared_and_set(api: Api):
         assert (refused.status_code, text(refused)) == (400, problem)
     for value, status in ((15, 400), (100, 400), (-10, 400), (90, 200), (0, 200)):
         assert api.put(path, {"quota_reserve_percent": value}).status_code == status
+
+
+def test_the_ceiling_reaches_the_hot_path_and_the_learned_limit_the_answers(api: Api, monkeypatch: pytest.MonkeyPatch):
+    made = api.provider(max_in_flight=4)
+    path = f"/providers/{made['id']}"
+    assert cache.SNAPSHOT.current.providers[made["id"]].max_in_flight == 4
+    monkeypatch.setattr(ports, "inflight_limits", lambda: {made["id"]: 3})
+    assert api.get(path).json()["inflight_limit"] == 3
+    assert api.get("/providers").json()[0]["inflight_limit"] == 3
+    assert api.put(path, {"max_in_flight": None}).json()["inflight_limit"] == 3
+    assert cache.SNAPSHOT.current.providers[made["id"]].max_in_flight is None
 
 
 def test_the_slow_call_threshold_of_a_provider(api: Api):

@@ -13,10 +13,17 @@ from django.conf import settings
 from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from failover import windows
+from failover.window import Learning
+from failover.windows import Windows
 from modelhotel.core import metrics
+from modelhotel.core.clock import ManualClock
 from modelhotel.core.environment import read
 from modelhotel.ops import gauges, scrape, workers
 from modelhotel.ops.metrics import Metrics
+from providers import cache
+from providers.cache import Catalogue, ProviderRow
+from providers.kinds import registry
 from tests.shell.cast import *  # noqa: F403
 from tests.shell.cast import signed_in
 from tests.shell.test_lifecycle_front import Call, ask
@@ -59,6 +66,25 @@ async def test_a_scrape_that_fails_is_one_line_and_a_500(monkeypatch, caplog):
     call = await ask(door(TOKEN), bearer(TOKEN))
     assert (call.status, call.text) == (500, b"internal error")
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_the_learned_limit_is_a_gauge_and_that_of_the_node_a_sum(tmp_path, monkeypatch):
+    """A limit of 0 is none, whichever worker says so."""
+    row = ProviderRow("id", "P", "P", "http://p", registry.get("custom"), True, None, 1.0, False)
+    monkeypatch.setattr(cache.SNAPSHOT, "_value", Catalogue({"id": row}))
+    kept = Windows(ManualClock(), Learning)
+    monkeypatch.setattr(windows, "_windows", kept)
+    assert gauges.read()["modelhotel_provider_inflight_limit"] == {("id", "P"): 0}
+    assert scrape.inflight_limits() == {}
+    kept.take(row, True)
+    kept.cut("id", 1.0)
+    assert gauges.read()["modelhotel_provider_inflight_limit"] == {("id", "P"): 1}
+    for pid, limit in ((11, 3.0), (12, 0.0)):
+        (tmp_path / f"live-{pid}.json").write_text(
+            json.dumps({"modelhotel_provider_inflight_limit": [[["id", "P"], limit], [["other", "O"], limit]]})
+        )
+    monkeypatch.setenv(metrics.DIRECTORY, str(tmp_path))
+    assert scrape.inflight_limits() == {"id": 4, "other": 3}
 
 
 class TestDirectory:

@@ -26,6 +26,7 @@ from modelhotel.core.clock import SYSTEM
 from modelhotel.core.faults import Refusal
 from modelhotel.core.verbadmin import VerbAdmin
 from modelhotel.models import AuditRow, Session, User
+from providers import ports
 from providers import verbs as provider_verbs
 from providers.models import Model, Provider
 from proxy import keys
@@ -344,6 +345,26 @@ def test_a_key_is_kept_when_its_field_stays_empty_and_removed_only_when_asked(pa
     assert errors(refused) == {"remove_key": ["give a new key or remove the key, not both"]}
     save(pages, house.alpha, remove_key="on")
     assert stored().keyless
+
+
+def test_the_ceiling_of_a_provider_is_set_cleared_and_refused_beside_its_field(pages, house):
+    def stored():
+        return Provider.objects.get(pk=house.alpha.pk).max_in_flight
+
+    assert save(pages, house.alpha, max_in_flight="2").status_code == 302 and stored() == 2
+    for bad in ("0", "10001"):
+        refused = save(pages, house.alpha, max_in_flight=bad)
+        assert errors(refused) == {"max_in_flight": ["max_in_flight must be between 1 and 10000"]}
+    assert save(pages, house.alpha, max_in_flight="").status_code == 302 and stored() is None
+    data = {"name": "C", "provider_type": "custom", "base_url": "http://127.0.0.1:11/v1", "max_in_flight": "3"}
+    pages.post(url(Provider, "add"), data)
+    assert Provider.objects.get(name="C").max_in_flight == 3
+
+
+def test_the_page_of_a_provider_says_what_it_takes_at_once(pages, house, monkeypatch):
+    monkeypatch.setattr(ports, "inflight_limits", lambda: {str(house.alpha.pk): 3})
+    assert "3 at once" in pages.get(url(house.alpha, "change")).content.decode()
+    assert "3 at once" not in pages.get(url(house.beta, "change")).content.decode()
 
 
 def test_creating_a_provider_lists_its_models_and_says_so(pages, provider_a):

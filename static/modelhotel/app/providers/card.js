@@ -129,6 +129,7 @@ export function card(provider, { kind, circuits, acts, state }) {
       h("a", { class: "mh-chip", dataset: { tone: "info" }, href: `/models/${query({ provider: provider.id })}` }, many(provider.model_count, "model")),
       provider.total_tokens > 0 && chip("muted", `${number(provider.total_tokens)} tokens`, { title: exact(provider.total_tokens) }),
       cap(provider.last_cap),
+      provider.inflight_limit && chip("warn", `at most ${provider.inflight_limit} at once`, { title: "Learned from its busy answers; clean answers raise it, a quiet time drops it", symbol: "speed" }),
     ),
     h("p", { class: "mh-address" }, h("button", { type: "button", class: "mh-copyable", dataset: { copyText: provider.base_url }, title: "Copy the address" }, h("code", {}, provider.base_url))),
     h(

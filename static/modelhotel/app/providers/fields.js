@@ -4,6 +4,7 @@ const FIELDS = [
   [/^(invalid name|name "|a provider with this name)/, "name"],
   [/^(unknown provider_type|invalid provider_type)/, "provider_type"],
   [/^api_key /, "api_key"],
+  [/^max_in_flight /, "max_in_flight"],
   [/^(base_url |invalid base URL|a provider for this address|host "|provider host "|loopback addresses|could not reach a server|the server at this address)/, "base_url"],
 ];
 const ADDRESS_CODES = new Set([

@@ -74,6 +74,8 @@ export class ProviderForm {
     const has = stored && stored.masked_key !== "N/A";
     this.key = new Field("api_key", "API key", h("input", { class: "mh-input", type: "password", autocomplete: "new-password", spellcheck: "false", placeholder: has ? `stored: ${stored.masked_key}` : "" }), this.show);
     this.key.hint.textContent = has ? "Blank keeps the stored key." : "Stored encrypted and never shown again.";
+    this.most = new Field("max_in_flight", "Most requests at once", h("input", { class: "mh-input", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "no ceiling", value: stored && stored.max_in_flight !== null ? String(stored.max_in_flight) : "" }));
+    this.most.hint.textContent = "Empty: no ceiling. What the provider's busy answers teach is kept below it.";
     this.drop = this.#switch("Remove the stored key", "remove_key", false);
     this.enabled = this.#switch("Enabled", "enabled", stored ? stored.enabled : true);
     this.discovery = this.#switch("Its models may be discovered", "autodiscovery_enabled", stored ? stored.autodiscovery_enabled : true);
@@ -102,6 +104,7 @@ export class ProviderForm {
       this.key.element,
       stored && this.drop.element,
       this.name.element,
+      this.most.element,
       stored && this.enabled.element,
       stored && this.discovery.element,
       this.result,
@@ -203,17 +206,25 @@ export class ProviderForm {
     return this.key.control.value ? { api_key: this.key.control.value } : {};
   }
 
+  /** null for no ceiling; what is no whole number goes as 0, which the server refuses in its own words. */
+  get #mostGiven() {
+    const text = this.most.control.value.trim();
+    if (!text) return null;
+    return /^\d+$/.test(text) ? Number(text) : 0;
+  }
+
   #given() {
     const wanted = {
       name: this.name.control.value,
       provider_type: this.type.control.value,
       base_url: this.url.control.value,
+      max_in_flight: this.#mostGiven,
       enabled: this.enabled.input.checked,
       autodiscovery_enabled: this.discovery.input.checked,
     };
     if (!this.provider) {
-      const { name, provider_type, base_url } = wanted;
-      return { name, provider_type, base_url, ...this.#keyGiven() };
+      const { name, provider_type, base_url, max_in_flight } = wanted;
+      return { name, provider_type, base_url, max_in_flight, ...this.#keyGiven() };
     }
     const changed = Object.entries(wanted).filter(([field, value]) => value !== this.provider[field]);
     return { ...Object.fromEntries(changed), ...this.#keyGiven() };
@@ -232,7 +243,7 @@ export class ProviderForm {
   }
 
   #all() {
-    return [this.type, this.name, this.url, this.key];
+    return [this.type, this.name, this.url, this.key, this.most];
   }
 
   #accepted() {
