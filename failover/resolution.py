@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from modelhotel.core.metrics import UNRESOLVED
 from providers.cache import ModelRow, ProviderRow
@@ -20,15 +20,25 @@ class Gate(Protocol):
 
 
 class Board(Protocol):
+    @property
+    def calm(self) -> bool:
+        """No circuit stands in anybody's way."""
+
     def gate(self, provider_id: str, model: str) -> Gate: ...
 
 
 class Keyring(Protocol):
+    def held(self, row: ProviderRow) -> tuple[str, float] | None:
+        """The key in memory and the monotonic instant at which it must be forgotten."""
+
+    def made_for(self, owner: object) -> dict[str, Any]:
+        """Where *owner* keeps what it made of keys in memory; empty again once one of them is forgotten or renewed."""
+
     def peek(self, row: ProviderRow) -> str | None: ...
     async def fetch(self, row: ProviderRow) -> str: ...
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
     """A member that may be asked; *key* is empty for a keyless provider and never shown."""
 
@@ -55,6 +65,7 @@ class Resolution:
     """*group* is True for every request that may fail over, bare names included; *label* is the metrics name.
 
     *ms* holds the parts that took time, *cache_hits* what was answered from memory, both named as in the request log.
+    Requests share one: nothing in it is changed once it was handed out.
     """
 
     requested: str

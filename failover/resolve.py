@@ -142,10 +142,10 @@ async def resolve(
     now: float,
 ) -> Resolution:
     """The candidates for *name* in the order to be tried. *now* is monotonic. Raises ResolveError."""
-    everyday = _everyday(table, name, allowed, opts, board, keyring)
+    everyday = _everyday(table, name, allowed, opts, board, keyring, now)
     if everyday is not None:
         return everyday
-    hits = {"model": table.ready, "provider": table.ready, "key": True}
+    hits = {"model": table.ready, "provider": table.ready, "key": True, "settings": True}
     ms: dict[str, float] = {}
     cached = table.ready
     if not cached:
@@ -169,6 +169,14 @@ async def resolve(
     return await _candidates(ask, entries)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Everyday:
+    """A resolution that holds for every request for its name, and the monotonic instant until which it does."""
+
+    resolution: Resolution
+    until: float
+
+
 def _everyday(
     table: RoutingTable,
     name: str,
@@ -176,30 +184,44 @@ def _everyday(
     opts: Options,
     board: Board | None,
     keyring: Keyring,
+    now: float,
 ) -> Resolution | None:
     """What nearly every request meets: a group without a fault, no circuit in the way, all keys in memory.
 
-    Nothing is left out then and nothing is told, so it needs none of the bookkeeping. None: go the long way.
+    Nothing is left out then and nothing is told, so it is made once and kept as long as the keys are. None: go the
+    long way.
     """
-    if name.startswith(GROUP_PREFIX):
-        group = table.groups.get(name[len(GROUP_PREFIX) :].lower())
-    elif "/" in name or not opts[catalogue.BARE_MODEL_ROUTING]:
+    if allowed is not None or log.isEnabledFor(logging.DEBUG):
         return None
-    else:
-        group = table.groups.get(name.lower())
-    if group is None or not group.calm or allowed is not None or log.isEnabledFor(logging.DEBUG):
+    if board is not None and not board.calm and opts[catalogue.CIRCUIT_BREAKER_ENABLED]:
         return None
-    gate = board.gate if board is not None and opts[catalogue.CIRCUIT_BREAKER_ENABLED] else None
-    peek = keyring.peek
-    candidates = []
-    for entry in group.live:
-        provider, model = entry.provider, entry.model
-        key = peek(provider)
-        if key is None or (gate is not None and gate(provider.id, model.model_id).state != "free"):
+    made: dict[str, _Everyday] = keyring.made_for(table)
+    known = made.get(name)
+    if known is None:
+        known = _make_everyday(table, name, keyring)
+        if known is None:
             return None
-        candidates.append(Candidate(provider, model, key))
-    hits = {"model": True, "provider": True, "key": True, "failover": True}
-    return Resolution(name, GROUP_PREFIX + group.name, True, group.name, candidates, [], hits, {})
+        made[name] = known
+    if now >= known.until or not (name.startswith(GROUP_PREFIX) or opts[catalogue.BARE_MODEL_ROUTING]):
+        return None
+    return known.resolution
+
+
+def _make_everyday(table: RoutingTable, name: str, keyring: Keyring) -> _Everyday | None:
+    """For the canonical spellings only, so that clients can not make it grow."""
+    group = table.groups.get(name.removeprefix(GROUP_PREFIX))
+    if group is None or not group.calm:
+        return None
+    candidates, until = [], math.inf
+    for entry in group.live:
+        held = keyring.held(entry.provider)
+        if held is None:
+            return None
+        candidates.append(Candidate(entry.provider, entry.model, held[0]))
+        until = min(until, held[1])
+    hits = {"model": True, "provider": True, "key": True, "failover": True, "settings": True}
+    resolution = Resolution(name, GROUP_PREFIX + group.name, True, group.name, candidates, [], hits, {})
+    return _Everyday(resolution, until)
 
 
 def _load() -> None:

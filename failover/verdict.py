@@ -29,7 +29,9 @@ class Verdict(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """*trail* is the ``breaker`` member of the trail element; empty = the element has none. *pin_hint*: how long, in
-    seconds, an exhausted answer claims to stay so; 0 = it does not say.
+    seconds, an exhausted answer claims to stay so; 0 = it does not say. *account*: it refused the whole account.
+    *rate_limited*: a 429 that counts for the escalation of circuit-breaker 9.3. *retry_after*: the wait, in seconds,
+    that a saturated answer asked for.
     """
 
     verdict: Verdict
@@ -37,6 +39,9 @@ class Judgement:
     status: int = 0
     trail: str = ""
     pin_hint: float = 0.0
+    account: bool = False
+    rate_limited: bool = False
+    retry_after: float = 0.0
 
 
 NONE = Judgement(Verdict.NOOP)

@@ -6,9 +6,11 @@ A derivation costs milliseconds: it runs in threads of its own, once however man
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from modelhotel.core import catalogue, crypto, options
 from modelhotel.core.clock import SYSTEM, Clock
@@ -55,15 +57,31 @@ class Keyring:
         self._kept: dict[SealedKey, tuple[str, float]] = {}
         self._running: dict[SealedKey, Future[str]] = {}
         self._known: tuple[str, ...] = ()
+        self._made: tuple[object, dict[str, Any]] = (None, {})
         self._sweeping = False
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="keycache")
 
     def peek(self, row: ProviderRow) -> str | None:
         """The key without waiting: ``""`` for a keyless provider, None when it is not in memory."""
+        held = self.held(row)
+        return None if held is None else held[0]
+
+    def held(self, row: ProviderRow) -> tuple[str, float] | None:
+        """The same with the monotonic instant until which the key may stay in memory."""
         if row.sealed is None:
-            return ""
+            return "", math.inf
         kept = self._kept.get(row.sealed)
-        return kept[0] if kept is not None and kept[1] > self._clock.monotonic() else None
+        return kept if kept is not None and kept[1] > self._clock.monotonic() else None
+
+    def made_for(self, owner: object) -> dict[str, Any]:
+        """Where *owner* keeps what it made of keys in memory; empty again once one of them is forgotten or renewed.
+
+        One owner at a time: another one's things go.
+        """
+        made = self._made
+        if made[0] is not owner:
+            made = self._made = owner, {}
+        return made[1]
 
     async def fetch(self, row: ProviderRow) -> str:
         """The key, derived off the loop when needed. Raises crypto.DecryptError."""
@@ -101,6 +119,7 @@ class Keyring:
         with self._lock:
             self._kept = {sealed: kept for sealed, kept in self._kept.items() if kept[1] > now}
             self._known = known_keys(plain for plain, _ in self._kept.values())
+            self._made = (None, {})
             self._sweeping = bool(self._kept)
         if self._sweeping:
             self._later(self._ttl, self.sweep)
@@ -109,6 +128,7 @@ class Keyring:
         """Forget everything (tests, another master key)."""
         with self._lock:
             self._kept, self._running, self._known = {}, {}, ()
+            self._made = (None, {})
 
     def _start(self, sealed: SealedKey) -> "Future[str]":
         with self._lock:
@@ -133,6 +153,7 @@ class Keyring:
         with self._lock:
             self._kept[sealed] = (plain, self._clock.monotonic() + self._ttl)
             self._known = known_keys(text for text, _ in self._kept.values())
+            self._made = (None, {})
             first, self._sweeping = not self._sweeping, True
         if first:
             self._later(self._ttl, self.sweep)

@@ -304,7 +304,6 @@ async def _resolve(exchange: Exchange) -> bool:
         await exchange.say(answers.error(500, "failed to resolve model", answers.INTERNAL_ERROR))
         return False
     _stamp(draft, resolution.ms)
-    resolution.cache_hits["settings"] = True
     draft.cache_hits = resolution.cache_hits
     draft.label = resolution.label
     exchange.resolution = resolution

@@ -11,6 +11,7 @@ from providers.kinds.base import CHAT_PATH, EMBEDDINGS_PATH, Kind
 from proxy import body, usage
 from proxy.attempt import Attempt
 from proxy.body import Asked
+from proxy.chat_attempt import ChatAttempt
 from proxy.dialects import chat, embeddings, passed
 from proxy.dialects.base import Judged, Members
 from proxy.passthrough import PassThrough
@@ -48,7 +49,7 @@ CHAT = Endpoint(
     "/v1/chat/completions",
     CHAT_PATH,
     "chat",
-    attempt=Attempt,
+    attempt=ChatAttempt,
     parse=body.parse,
     build_body=chat.build_body,
     read_answer=chat.read_answer,

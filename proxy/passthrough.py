@@ -13,7 +13,7 @@ from modelhotel.core import redact
 from providers.upstream.interface import FaultKind, Response, UpstreamError
 from proxy import answers, metering, reasons
 from proxy.answers import JSON, Header
-from proxy.attempt import PLAIN, Attempt
+from proxy.attempt import BODILESS, PLAIN, Attempt
 from proxy.secrecy import CONTENT_KEY_MIN
 from proxy.terminal import Failure
 
@@ -30,10 +30,13 @@ TIMED_OUT = "answer cut off: upstream request timed out"
 class PassThrough(Attempt):
     """See the module's docstring."""
 
-    def _bodiless(self, status: int) -> Judgement:
-        return verdict.passed_without_body(status)
+    __slots__ = ()
 
-    async def _whole(self, response: Response) -> Failure | None:
+    async def _take(self, response: Response) -> Failure | None:
+        if response.status in BODILESS:
+            self._judge(verdict.passed_without_body(response.status))
+            await self._deliver(response.status, b"")
+            return None
         response.deadline(self._until)
         broke: UpstreamError | None = None
         try:
@@ -61,7 +64,7 @@ class PassThrough(Attempt):
             return self._no_answer(reasons.NO_RESULTS, verdict.empty(response.status))
         self._judge(verdict.success(response.status) if answer.carries else verdict.empty(response.status))
         metering.charge(self._exchange, self._model, answer.usage, answer.delivered)
-        await self._serve(response.status, self._secrets.mask_content(payload), headers(response))
+        await self._deliver(response.status, self._secrets.mask_content(payload), headers(response))
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""When an answer moves on to the next candidate: the switches of routing B4. Pure."""
+"""The settings one request goes by, read together: when an answer moves on (routing B4), what is waited for. Pure."""
 
 from dataclasses import dataclass
 
@@ -72,12 +72,21 @@ def _phrase(text: str) -> Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """*further*: how many candidates may be contacted after the first."""
+    """*further*: how many candidates may be contacted after the first. *breaking*: circuits are read and written.
+
+    *ttft* and *stall* are seconds, 0 = no limit. *retry_5xx*: the last candidate's one repetition (failover-loop 6.2).
+    """
 
     further: int
     on_rate_limit: bool
     statuses: Statuses
     phrases: tuple[Phrase, ...]
+    breaking: bool
+    open_on_exhaustion: bool
+    retry_5xx: bool
+    ttft: float
+    stall: float
+    expose_usage: bool
 
     def by_status(self, status: int) -> bool:
         """Whether an answer of this effective status moves on for its status."""
@@ -98,6 +107,12 @@ def _read(opts: Options) -> Policy:
         opts[catalogue.FAILOVER_ON_RATE_LIMIT],
         Statuses(tuple(w.lower() for w in opts[catalogue.FAILOVER_RETRY_ON_STATUSES]) or DEFAULT_STATUSES),
         tuple(_phrase(text) for text in opts[catalogue.FAILOVER_RETRY_ON_ERRORS] or DEFAULT_PHRASES),
+        breaking=opts[catalogue.CIRCUIT_BREAKER_ENABLED],
+        open_on_exhaustion=opts[catalogue.CIRCUIT_BREAKER_OPEN_ON_EXHAUSTION],
+        retry_5xx=opts[catalogue.SERVER_ERROR_RETRY_ENABLED],
+        ttft=opts[catalogue.TTFT_TIMEOUT],
+        stall=opts[catalogue.STREAM_STALL_TIMEOUT],
+        expose_usage=opts[catalogue.EXPOSE_USAGE_CHUNK],
     )
 
 

@@ -10,9 +10,26 @@ PROBE_IN_PROGRESS = "probe in progress"
 
 
 class Element:
-    """One attempt: filled while it runs, written once."""
+    """One attempt: filled while it runs, written once.
 
-    __slots__ = ("breaker", "candidate", "detail", "duration_ms", "error_kind", "index", "status", "ttft_ms")
+    *phrase* is the row of the 429 table that matched, *recovery* how it took over another one's stream and
+    *recovered_at* after how many characters.
+    """
+
+    __slots__ = (
+        "breaker",
+        "candidate",
+        "detail",
+        "duration_ms",
+        "error_kind",
+        "hedged",
+        "index",
+        "phrase",
+        "recovered_at",
+        "recovery",
+        "status",
+        "ttft_ms",
+    )
 
     def __init__(self, index: int, candidate: Candidate) -> None:
         self.index = index
@@ -23,6 +40,10 @@ class Element:
         self.breaker = ""
         self.duration_ms = 0.0
         self.ttft_ms: float | None = None
+        self.phrase = ""
+        self.hedged = False
+        self.recovery = ""
+        self.recovered_at = 0
 
     def row(self, *, terminal: bool) -> dict[str, Any]:
         """*terminal*: it ended the request; its text is the row's ``error_message``."""
@@ -38,11 +59,17 @@ class Element:
             row["error_kind"] = self.error_kind
         if self.detail and not terminal:
             row["detail"] = clip(self.detail, DETAIL_CAP)
+        if self.phrase:
+            row["phrase"] = self.phrase
         row["duration_ms"] = round(self.duration_ms, 3)
         if self.ttft_ms is not None:
             row["ttft_ms"] = round(self.ttft_ms, 3)
+        if self.hedged:
+            row["hedged"] = True
         if self.breaker:
             row["breaker"] = self.breaker
+        if self.recovery:
+            row["recovery"], row["recovered_at"] = self.recovery, self.recovered_at
         return row
 
 

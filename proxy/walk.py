@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 from failover import backoff
 from failover.resolve import Candidate, Resolution
-from modelhotel.core import catalogue, durations, logformat
+from modelhotel.core import durations, logformat
 from proxy import policy, terminal
-from proxy.attempt import TRANSIENT, Attempt
+from proxy.attempt import Attempt
 from proxy.exchange import Exchange
 from proxy.terminal import Failure
 from proxy.tools import Tools
@@ -20,28 +22,47 @@ log = logging.getLogger("proxy")
 TOOLS = Tools()
 _ANYTHING = -1
 """The context window asked for when any will do."""
+TRANSIENT = frozenset((500, 502, 503, 504))
+"""Statuses the last candidate may repeat (failover-loop 6.2)."""
 
 
-async def run(exchange: Exchange, tools: Tools | None = None) -> None:
-    """Ask the resolved candidates in order; answer the client; the row is final when this returns."""
+def run(exchange: Exchange) -> Coroutine[Any, Any, None]:
+    """Ask the resolved candidates in order; answer the client; the row is final when this was awaited."""
     resolution = exchange.resolution
     assert resolution is not None
-    await Walk(exchange, resolution, tools or TOOLS).run()
+    return Walk(exchange, resolution, TOOLS).run()
 
 
 class Walk:
     """One request's walk. Candidates are asked in their order; what one answers only ever leaves others out."""
 
+    __slots__ = (
+        "_asked",
+        "_attempts",
+        "_before",
+        "_board",
+        "_candidates",
+        "_contacted",
+        "_draft",
+        "_exchange",
+        "_failure",
+        "_policy",
+        "_repeated",
+        "_resolution",
+        "_served",
+        "_tools",
+        "_trail",
+        "_window",
+    )
+
     def __init__(self, exchange: Exchange, resolution: Resolution, tools: Tools) -> None:
         self._exchange = exchange
         self._draft = exchange.draft
-        self._opts = exchange.opts
         self._resolution = resolution
         self._candidates = resolution.candidates
         self._tools = tools
         self._board = tools.board()
         self._policy = policy.of(exchange.opts)
-        self._breaking = exchange.opts[catalogue.CIRCUIT_BREAKER_ENABLED]
         self._trail = Trail(resolution.skips)
         self._contacted = 0  # candidates, not attempts
         self._attempts = 0
@@ -68,41 +89,36 @@ class Walk:
 
     async def _walk(self) -> Failure | None:
         """The failure that is the last word; None when the client got its answer."""
-        at = 0
-        while at < len(self._candidates):
-            candidate = self._candidates[at]
+        for at, candidate in enumerate(self._candidates):
             if not self._fits(candidate):
-                at += 1
                 continue
             if at and self._out_of_time():
                 return self._timed_out()
             last = not self._may_go_on(at)
-            if self._breaking and not last and self._left_to_the_probe(candidate):
-                at += 1
+            if self._policy.breaking and not last and self._left_to_the_probe(candidate):
                 continue
             if self._contacted:
                 gone = await self._back_off()
                 if gone is not None:
                     return gone
-            failure = await self._ask(candidate, last=last, alone=last)
-            if failure is None and self._served is not None:
-                return None
-            if failure is None:  # the lease was taken meanwhile
-                at += 1
-                continue
+            failure = await self._ask(candidate, last=last)
+            if failure is None:
+                if self._served is not None:
+                    return None
+                continue  # the lease was taken meanwhile
             self._contacted += 1
+            failure = await self._again(candidate, failure, last=last)
+            if failure is None:
+                return None
             if failure.kind == "client_disconnect" or self._exchange.gone:
                 return failure
             if failure.too_long:
                 if not self._looks_for_a_larger_window(candidate, failure, at):
                     return failure
-            elif not failure.moves_on:
+            elif last or not failure.moves_on:
                 return failure
-            elif last:
-                return await self._repeat(candidate, failure)
             else:
                 self._log_triggered(candidate, failure)
-            at += 1
         return self._failure or Failure("internal", "no candidate could be asked")
 
     # -- who may be asked
@@ -203,13 +219,13 @@ class Walk:
 
     # -- one attempt
 
-    async def _ask(self, candidate: Candidate, *, last: bool, alone: bool) -> Failure | None:
+    async def _ask(self, candidate: Candidate, *, last: bool) -> Failure | None:
         """None: served, or (nothing is *served* then) the probe lease was taken by another request."""
         exchange, provider, model = self._exchange, candidate.provider, candidate.model
         element = self._trail.peek(candidate)
         attempt = exchange.endpoint.attempt(exchange, candidate, element, self._policy, self._tools, last=last)
-        if self._breaking and not self._board.admit(
-            provider.id, model.model_id, attempt, alone=alone, direct=not self._resolution.group
+        if self._policy.breaking and not self._board.admit(
+            provider.id, model.model_id, attempt, alone=last, direct=not self._resolution.group
         ):
             self._skip(candidate)
             return None
@@ -231,24 +247,29 @@ class Walk:
             self._failure = failure
         return failure
 
-    async def _repeat(self, candidate: Candidate, failure: Failure) -> Failure | None:
-        """The last candidate's one repetition after a transient 5xx (failover-loop 6.2)."""
+    async def _again(self, candidate: Candidate, failure: Failure, *, last: bool) -> Failure | None:
+        """Ask the same candidate again while what it answered is worth a repetition; what came of it in the end."""
+        while (wait := self._worth(candidate, failure, last=last)) is not None:
+            gone = await self._pause(wait)
+            if gone is not None:
+                return gone
+            again = await self._ask(candidate, last=last)
+            if again is None:
+                return None
+            failure = again
+        return failure
+
+    def _worth(self, candidate: Candidate, failure: Failure, *, last: bool) -> float | None:
+        """Seconds to wait before the same candidate is asked again; None = not again (failover-loop 6.2)."""
+        if not (last and failure.moves_on and failure.http) or failure.status not in TRANSIENT or self._repeated:
+            return None
         room = self._exchange.deadline - time.monotonic()
-        if (
-            self._repeated
-            or not failure.http
-            or failure.status not in TRANSIENT
-            or not self._opts[catalogue.SERVER_ERROR_RETRY_ENABLED]
-            or not backoff.server_error_fits(room)
-        ):
-            return failure
+        if not self._policy.retry_5xx or not backoff.server_error_fits(room):
+            return None
         self._repeated = True
         attrs = {**_who(candidate), "status": failure.status, "attempt": self._attempts}
         log.info("proxy: last candidate answered a retryable server error, retrying it once", extra={"attrs": attrs})
-        gone = await self._pause(backoff.server_error(room, self._tools.chance))
-        if gone is not None:
-            return gone
-        return await self._ask(candidate, last=True, alone=True)
+        return backoff.server_error(room, self._tools.chance)
 
     def _log_start(self, candidate: Candidate) -> None:
         if not log.isEnabledFor(logging.INFO):

@@ -65,6 +65,11 @@ class Board:
         self._troubled: dict[str, tuple[Circuit, ...]] = {}
         self._lock = threading.Lock()
 
+    @property
+    def calm(self) -> bool:
+        """No circuit stands in anybody's way."""
+        return not self._troubled
+
     def gate(self, provider_id: str, model: str) -> Gate:
         """What a group request meets at resolution. Changes nothing."""
         if provider_id not in self._troubled:

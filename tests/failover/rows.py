@@ -1,5 +1,6 @@
 """A catalogue and groups in memory, and stand-ins for the breaker and the keys."""
 
+import math
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,6 +110,10 @@ class FakeBoard:
         self.gates = {uid(name): gate for name, gate in gates.items()}
         self.asked: list[tuple[str, str]] = []
 
+    @property
+    def calm(self) -> bool:
+        return not self.gates
+
     def gate(self, provider_id: str, model: str) -> FakeGate:
         self.asked.append((provider_id, model))
         return self.gates.get(provider_id, FakeGate())
@@ -120,6 +125,15 @@ class FakeKeys:
     def __init__(self, cold: tuple[str, ...] = (), broken: tuple[str, ...] = ()) -> None:
         self.cold, self.broken = cold, broken
         self.fetched: list[str] = []
+        self.until = math.inf
+        self.made: dict[str, Any] = {}
+
+    def held(self, row: ProviderRow) -> tuple[str, float] | None:
+        key = self.peek(row)
+        return None if key is None else (key, self.until)
+
+    def made_for(self, owner: object) -> dict[str, Any]:
+        return self.made
 
     def peek(self, row: ProviderRow) -> str | None:
         if row.sealed is None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import Callable
 
@@ -86,6 +87,27 @@ async def test_a_key_leaves_memory_when_its_time_is_over(ring: Ring, clock: Manu
     assert len(ring.later) == 1, "nothing is left to sweep"
     assert await ring.keys.fetch(row()) == "sk-1"
     assert len(ring.derive.calls) == 2 and len(ring.later) == 2
+
+
+async def test_what_was_made_of_keys_goes_when_one_of_them_goes(ring: Ring, clock: ManualClock):
+    await ring.keys.fetch(row(1))
+    table, other = object(), object()
+    ring.keys.made_for(table)["name"] = "made"
+    assert ring.keys.made_for(table) == {"name": "made"}
+    assert ring.keys.made_for(other) == {} and ring.keys.made_for(table) == {}
+    for forget in (lambda: ring.keys.warm([row(2)])[0].result(), ring.later[0][1], ring.keys.reset):
+        ring.keys.made_for(table)["name"] = "made"
+        forget()
+        assert ring.keys.made_for(table) == {}
+
+
+async def test_a_key_is_held_until_its_time_is_over(ring: Ring, clock: ManualClock):
+    began = clock.monotonic()
+    await ring.keys.fetch(row())
+    assert ring.keys.held(row()) == ("sk-1", began + 600.0)
+    assert ring.keys.held(row(keyless=True)) == ("", math.inf)
+    clock.advance(600)
+    assert ring.keys.held(row()) is None
 
 
 async def test_a_ttl_of_nothing_leaves_the_old_one(ring: Ring, clock: ManualClock):

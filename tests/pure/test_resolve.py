@@ -267,7 +267,37 @@ async def test_a_key_that_is_not_in_memory_is_fetched():
     found = await ask("hotel/glm-4.6", keys=keys)
     assert [c.key for c in found.candidates] == ["key of OpenRouter", "key of NanoGPT"]
     assert keys.fetched == ["NanoGPT"]
-    assert found.cache_hits == {"model": True, "provider": True, "key": False, "failover": True}
+    assert found.cache_hits == {"model": True, "provider": True, "key": False, "failover": True, "settings": True}
+
+
+async def test_an_everyday_resolution_is_made_once_and_as_long_as_its_keys():
+    keys = FakeKeys()
+    first = await ask("hotel/glm-4.6", keys=keys)
+    assert await ask("hotel/glm-4.6", keys=keys) is first
+    assert await ask("glm-4.6", keys=keys) is not first  # the row names what was asked for
+    keys.until = NOW
+    keys.made.clear()
+    assert [c.key for c in (await ask("hotel/glm-4.6", keys=keys)).candidates] == [
+        "key of OpenRouter",
+        "key of NanoGPT",
+    ]
+    assert await ask("hotel/glm-4.6", keys=keys) is not await ask("hotel/glm-4.6", keys=keys)
+
+
+async def test_other_spellings_of_a_name_are_not_kept():
+    keys = FakeKeys()
+    await ask("hotel/GLM-4.6", keys=keys)
+    await ask("GLM-4.6", keys=keys)
+    assert keys.made == {}
+
+
+async def test_what_was_kept_does_not_outlive_a_fault_or_a_switch():
+    keys = FakeKeys()
+    await ask("hotel/glm-4.6", keys=keys)
+    await ask("glm-4.6", keys=keys)
+    assert await names("hotel/glm-4.6", keys=keys, board=FakeBoard(OpenRouter=OPEN)) == ["NanoGPT"]
+    assert await names("hotel/glm-4.6", keys=keys, allowed=["NanoGPT"]) == ["NanoGPT"]
+    assert (await refused("glm-4.6", keys=keys, bare_model_routing="false")).status == 400
 
 
 async def test_a_keyless_provider_needs_no_decryption():

@@ -4,7 +4,7 @@ import pytest
 
 from providers.upstream import select
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy import attempt, walk
+from proxy import attempt, chat_attempt, walk
 from proxy.tools import Tools
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import (
@@ -238,7 +238,7 @@ async def test_an_answer_over_the_limit_is_nobody_elses(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ):
     """failover-loop 71"""
-    monkeypatch.setattr(attempt, "ANSWER_CAP", 4096)
+    monkeypatch.setattr(chat_attempt, "ANSWER_CAP", 4096)
     provider_a.script(answer("x" * 5000))
     got = await ab.ask()
     reason = "the provider returned a response larger than the gateway will read (provider A, upstream HTTP 200)"

@@ -1,0 +1,259 @@
+"""A chat attempt: an answer that comes whole, or a stream from its first token to its end (failover-loop 9 to 11)."""
+
+import logging
+import time
+
+from failover import verdict
+from failover.resolve import Candidate
+from failover.verdict import Verdict
+from modelhotel.core import durations, logformat, metrics
+from providers.upstream.interface import FaultKind, Response, UpstreamError
+from proxy import metering, reasons, terminal
+from proxy.attempt import BODILESS, ERROR_FORWARDED, Attempt
+from proxy.exchange import Exchange
+from proxy.policy import Policy
+from proxy.reasons import ErrorBody
+from proxy.stream import firsttoken, probe
+from proxy.stream.chat import ChatStream
+from proxy.stream.firsttoken import Found, Outcome
+from proxy.stream.relay import Clocks, End, Relay
+from proxy.stream.sse import Event, Framer
+from proxy.terminal import Failure, Refused
+from proxy.tools import Tools
+from proxy.trail import Element
+from requestlogs.recorder import RECORDER
+
+log = logging.getLogger("proxy")
+
+ANSWER_CAP = 32 * 1024 * 1024
+"""Bytes of a non-streaming answer."""
+SETTLE_SECONDS = 0.25
+"""How long the end of a body may follow ``[DONE]`` for its connection to be kept."""
+SETTLE_BYTES = 4 * 1024
+
+
+class ChatAttempt(Attempt):
+    """See the module's docstring. Between the probe and the commit it holds what the probe has read."""
+
+    __slots__ = ("_ended", "_framer", "_held", "_probing", "_settling")
+
+    def __init__(
+        self, exchange: Exchange, candidate: Candidate, element: Element, policy: Policy, tools: Tools, *, last: bool
+    ) -> None:
+        super().__init__(exchange, candidate, element, policy, tools, last=last)
+        self._framer: Framer | None = None
+        self._held: list[Event] = []
+        self._ended = False
+        self._probing = False
+        self._settling: Response | None = None
+
+    async def settle(self) -> None:
+        """After a stream: read the end of the body behind ``[DONE]``, so that the connection can be used again."""
+        response, self._settling = self._settling, None
+        if response is None:
+            return
+        response.deadline(self._loop.time() + SETTLE_SECONDS)
+        try:
+            await response.read(SETTLE_BYTES)
+        except UpstreamError:
+            pass
+        finally:
+            response.close()
+
+    async def _take(self, response: Response) -> Failure | None:
+        status = response.status
+        if status in BODILESS:
+            self._judge(verdict.empty(status))
+            await self._deliver(status, b"")
+            return None
+        return await (self._forward(response) if self._exchange.stream else self._whole(response))
+
+    # -- a whole answer
+
+    async def _whole(self, response: Response) -> Failure | None:
+        status = response.status
+        response.deadline(self._until)
+        broke: UpstreamError | None = None
+        try:
+            payload = await response.read(ANSWER_CAP)
+        except UpstreamError as problem:
+            broke, payload = problem, problem.partial
+        if broke is not None and broke.kind is FaultKind.TOO_LARGE:
+            return self._no_answer(reasons.TOO_LARGE, kind="provider_bad_request", moves_on=False)
+        answer = self._exchange.endpoint.read_answer(payload)
+        if answer.verdict == "undecodable" and broke is not None:
+            return self._body_broke(broke)
+        if answer.verdict in ("served", "bare_finish"):
+            self._judge(verdict.success(status) if answer.carries else verdict.empty(status))
+            metering.charge(self._exchange, self._model, answer.usage, answer.delivered)
+            await self._deliver(status, self._secrets.mask_content(answer.body))
+            return None
+        metering.charge_rejected(self._exchange, self._model, answer.usage)
+        if answer.verdict == "undecodable":
+            return self._undecodable(response, answer.problem, len(payload))
+        counted: dict[str, object] = {
+            "provider": self._provider.name,
+            "model": self._model.model_id,
+            "attempt": self._element.index + 1,
+        }
+        log.warning("proxy: upstream answered with no choices", extra={"attrs": counted})
+        metrics.count(metrics.EMPTY_RESPONSES, self._provider.name, self._model.model_id)
+        reason = reasons.NO_CHOICES if answer.verdict == "no_choices" else reasons.NO_CONTENT
+        return self._no_answer(reason, verdict.empty(status))
+
+    def _body_broke(self, broke: UpstreamError) -> Failure:
+        """A transport failure after the headers: it moves on whatever the status list says."""
+        metering.charge_rejected(self._exchange, self._model, None)
+        judgement = verdict.broken(self._element.status)
+        text = self._secrets.exception(broke)
+        if broke.kind is FaultKind.BODY_TIMEOUT:
+            return self._failed(Failure("provider_timeout", text), judgement)
+        answer = terminal.no_answer(reasons.STOPPED, self._provider.name, self._element.status, "provider_error")
+        return self._failed(Failure("provider_error", f"{reasons.STOPPED}: {text}", answer=answer), judgement)
+
+    # -- a stream
+
+    async def _begin(self, response: Response) -> Failure | None:
+        framer = self._framer = Framer()
+        window = self._policy.ttft
+        if window <= 0:
+            return None
+        self._probing = True
+        found = await self._probe(response, framer, window)
+        if isinstance(found, Failure):
+            return found
+        self._probing = False
+        self._held, self._ended = found.held, found.outcome is Outcome.EMPTY_ANSWER
+        return None
+
+    async def _forward(self, response: Response) -> Failure | None:
+        """Commit, and pass the stream on to its end."""
+        exchange, policy, framer = self._exchange, self._policy, self._framer
+        assert framer is not None
+        stream = ChatStream(
+            self._secrets,
+            strip_reasoning=exchange.key.strip_reasoning,
+            send_usage=exchange.include_usage or policy.expose_usage,
+        )
+        self._draft.status_code = 200
+        RECORDER.streaming(self._draft)
+        await exchange.start_stream()
+        clocks = Clocks(policy.stall, self._until)
+        attrs: dict[str, object] = {"model": self._model.model_id, "provider": self._provider.name}
+        relay = Relay(exchange, response, framer, stream, clocks=clocks, attrs=attrs)
+        held, self._held = self._held, []
+        self._finish(stream, await relay.run(held, ended=self._ended))
+        self._response, self._settling = None, response
+        return None
+
+    def _client_left(self) -> Failure:
+        """While the first token was waited for, a client that leaves may tell on the provider (failover-loop 10.3)."""
+        if self._probing:
+            silence = time.monotonic() - self._began
+            judgement = verdict.client_left_early(silence, self._policy.stall, self._element.status)
+            self._log_probe_failed("client left", client_gone=True, kind="", charged=judgement.trail != "")
+            if judgement.verdict is Verdict.CHARGE:
+                metering.charge_rejected(self._exchange, self._model, None)
+                return self._failed(Failure("provider_timeout", hint=self._stall_hint(silence)), judgement)
+        return super()._client_left()
+
+    def _stall_hint(self, silence: float) -> str:
+        ttft = durations.short(self._policy.ttft)
+        return (
+            f'the connection was closed after {silence:.0f} s without a token from provider "{self._provider.name}" '
+            f"(ttft_timeout {ttft}): raise the read timeout of the proxy in front above ttft_timeout, or set "
+            "ttft_timeout below it"
+        )
+
+    async def _probe(self, response: Response, framer: Framer, window: float) -> Found | Failure:
+        """What the stream begins with, or why there is nothing to commit to; *window* in seconds."""
+        response.deadline(min(self._loop.time() + window, self._until))
+        try:
+            found = await firsttoken.look(response, framer)
+        except UpstreamError as problem:
+            kind = "provider_timeout" if problem.kind is FaultKind.BODY_TIMEOUT else "provider_error"
+            return self._probe_failed(kind, self._secrets.exception(problem))
+        if found.done:
+            log.warning("proxy: TTFT probe saw [DONE] before any first token", extra={"attrs": self.attrs})
+        match found.outcome:
+            case Outcome.OUTPUT:
+                self._first_token()
+            case Outcome.ERROR:
+                return self._first_event_error(found.payload)
+            case Outcome.NOTHING:
+                metrics.count(metrics.EMPTY_RESPONSES, self._provider.name, self._model.model_id)
+                return self._probe_failed("provider_error", reason=reasons.EMPTY_STREAM)
+            case Outcome.STOPPED:
+                return self._probe_failed("provider_error", reason=reasons.STOPPED)
+            case Outcome.FAULT:
+                return self._probe_failed("provider_error", "a frame or blank lines over the gateway's limit")
+        return found
+
+    def _first_token(self) -> None:
+        self._draft.ttft_ms = self._draft.elapsed_ms()
+        self._element.ttft_ms = (time.monotonic() - self._began) * 1000.0
+        if log.isEnabledFor(logging.INFO):
+            attrs = {**self.attrs, "ttft_ms": round(self._draft.ttft_ms, 1)}
+            logformat.say(log, "proxy: TTFT probe found first token", attrs)
+
+    def _probe_failed(self, kind: str, text: str = "", *, reason: str = "") -> Failure:
+        """*reason*: the provider ended its stream itself, and this is what the client is told. An empty stream counts
+        as a 502 by the status list; everything else moves on whatever the list says.
+        """
+        status = self._element.status
+        self._log_probe_failed(text or reason, client_gone=False, kind=kind, charged=True)
+        metering.charge_rejected(self._exchange, self._model, None)
+        failure = Failure(kind, text or reason)
+        if reason:
+            failure.answer = terminal.no_answer(reason, self._provider.name, status, kind)
+            failure.moves_on = reason != reasons.EMPTY_STREAM or self._policy.by_status(502)
+        return self._failed(failure, verdict.probe_failed(status))
+
+    def _log_probe_failed(self, text: str, *, client_gone: bool, kind: str, charged: bool) -> None:
+        attrs = {
+            "attempt": self._element.index + 1,
+            "provider": self._provider.name,
+            "client_gone": client_gone,
+            "elapsed": durations.short(time.monotonic() - self._began),
+            "kind": kind,
+            "charged": charged,
+            "error": text,
+        }
+        log.warning("proxy: TTFT probe failed", extra={"attrs": attrs})
+
+    def _first_event_error(self, payload: bytes) -> Failure:
+        """An error before any output: as if the provider had answered that status (failover-loop 10.4)."""
+        attrs = {**self.attrs, "message_bytes": len(payload)}
+        log.warning("proxy: TTFT probe saw an error envelope instead of a first token", extra={"attrs": attrs})
+        carried = probe.carried_status(payload)
+        if carried is not None:
+            self._element.status = carried
+        effective = carried or verdict.FIRST_EVENT_STATUS
+        error: ErrorBody = reasons.read(payload)
+        whole = len(payload) <= ERROR_FORWARDED
+        return self._judge_refusal(Refused(effective, self._element.status, payload, error, whole), http=False)
+
+    def _finish(self, stream: ChatStream, end: End) -> None:
+        """The stream is over: verdict, meter, row."""
+        draft = self._draft
+        self._judge(end.judgement)
+        metering.charge(self._exchange, self._model, stream.usage, stream.size)
+        if end.kind:
+            self._element.error_kind = end.kind
+            draft.state, draft.status_code, draft.error_kind = "failed", 0, end.kind
+            if end.upstream:
+                draft.error_message = self._keep(reasons.read(end.text.encode()).text) or "error event in the stream"
+            else:
+                draft.error_message = self._secrets.clean(end.text)
+        else:
+            draft.state = "completed"
+        if log.isEnabledFor(logging.INFO):
+            attrs = {
+                "model": self._exchange.model,
+                "provider": self._provider.name,
+                "state": draft.state,
+                "chunks": stream.chunks,
+                "error_kind": end.kind,
+                "duration_ms": round(draft.elapsed_ms(), 1),
+            }
+            logformat.say(log, "proxy: streaming finished", attrs)
