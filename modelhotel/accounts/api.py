@@ -7,10 +7,10 @@ from django.contrib.auth import login, logout
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from modelhotel.accounts import admin_token, sessions, throttles, verbs
+from modelhotel.accounts import admin_token, demo, sessions, throttles, verbs
 from modelhotel.accounts.authentication import SIGNED_IN, address_of, by_cookie
 from modelhotel.accounts.identity import Credentials, Identity, bearer_of, of_session
-from modelhotel.core import events, webapi
+from modelhotel.core import environment, events, webapi
 from modelhotel.core.actor import ADMIN
 from modelhotel.core.clock import rfc3339
 from modelhotel.core.faults import Refusal
@@ -149,4 +149,11 @@ def end_session(request: HttpRequest, id: str) -> HttpResponse:
 
 @public.get("/public-config", auth=None, summary="What a sign-in page may know")
 def public_config(request: HttpRequest) -> dict[str, bool]:
-    return {"read_only": False}
+    return {"read_only": environment.current().demo_readonly}
+
+
+@public.get("/demo-login", auth=None, summary="The admin token of a demo that shows it")
+def demo_login(request: HttpRequest) -> dict[str, str]:
+    if not (token := demo.shown_token()):
+        raise Refusal(404, webapi.NOT_FOUND)
+    return {"admin_token": token}

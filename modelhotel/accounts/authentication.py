@@ -6,7 +6,8 @@ from django.contrib.auth import get_user
 from django.db import close_old_connections
 from django.http import HttpRequest
 
-from modelhotel.accounts import csrf, throttles
+from modelhotel.accounts import csrf, demo, throttles
+from modelhotel.accounts.demo import SAFE
 from modelhotel.accounts.identity import (
     FORBIDDEN,
     NO_CREDENTIALS,
@@ -23,7 +24,6 @@ from modelhotel.core.faults import Refusal
 from modelhotel.models import User
 
 log = logging.getLogger("auth")
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def address_of(request: HttpRequest) -> str:
@@ -89,6 +89,8 @@ class SignedIn:
         request.actor = identity.actor  # type: ignore[attr-defined]
         request.identity = identity  # type: ignore[attr-defined]
         self.check(request, identity)
+        if demo.refuses(request):
+            raise Refusal(403, demo.TEXT)
         return identity
 
     def check(self, request: HttpRequest, identity: Identity) -> None:

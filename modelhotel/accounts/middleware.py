@@ -16,7 +16,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.csrf import get_token
 from django.utils.cache import patch_vary_headers
 
-from modelhotel.accounts import audit
+from modelhotel.accounts import audit, demo
 from modelhotel.accounts.identity import log_path
 from modelhotel.accounts.sessions import SessionStore
 from modelhotel.core import client_ip, environment, headers, webapi
@@ -168,6 +168,10 @@ class Use:
         if api or self._is_form_outcome(request, response):
             audit.of_request(request, response.status_code)
         return response
+
+    def process_view(self, request: HttpRequest, *view: object) -> HttpResponseBase | None:
+        """After the CSRF check, so that only writes which passed it are recorded as refused."""
+        return demo.answer(request) if not is_api(request.path) and demo.refuses(request) else None
 
     def process_exception(self, request: HttpRequest, problem: Exception) -> HttpResponse | None:
         if isinstance(problem, RequestDataTooBig):

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.cache import never_cache
 
-from modelhotel.accounts import sessions
+from modelhotel.accounts import demo, sessions
 from modelhotel.accounts.forms import SignInForm
 
 EXPIRED = "Your session has expired. Sign in again to go on where you were."
@@ -16,7 +16,8 @@ EXPIRED = "Your session has expired. Sign in again to go on where you were."
 def sign_in(request: HttpRequest) -> HttpResponseBase:
     """Django's sign-in view with our form; 429 with ``Retry-After`` while locked."""
     expired = request.method == "GET" and "expired" in request.GET
-    response = admin.site.login(request, extra_context={"session_note": EXPIRED if expired else ""})
+    extra = {"session_note": EXPIRED if expired else "", "demo_token": demo.shown_token()}
+    response = admin.site.login(request, extra_context=extra)
     context: dict[str, Any] = getattr(response, "context_data", None) or {}
     form = context.get("form")
     if isinstance(form, SignInForm) and form.locked_for:

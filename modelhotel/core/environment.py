@@ -51,6 +51,8 @@ class Environment:
     allow_http_providers: bool = False
     max_request_size: int = DEFAULT_REQUEST_SIZE
     metrics_token: str = ""
+    demo_readonly: bool = False
+    demo_show_token: bool = False
     releases_url: str = ""
     debug_log: bool = False
     debug_log_scopes: frozenset[str] = frozenset()
@@ -154,6 +156,14 @@ def _releases_url(reader: _Reader) -> str:
     return url
 
 
+def _demo(reader: _Reader, admin_token: str) -> tuple[bool, bool]:
+    """Whether nothing may be changed, and whether the sign-in page shows the token, which everybody then knows."""
+    readonly, shown = reader.flag("DEMO_READONLY", False), reader.flag("DEMO_SHOW_TOKEN", False)
+    if shown and not (readonly and admin_token):
+        reader.warnings.append("DEMO_SHOW_TOKEN: ignored without DEMO_READONLY=true and ADMIN_TOKEN")
+    return readonly, shown and readonly and bool(admin_token)
+
+
 def read(raw: Mapping[str, str]) -> Environment:
     """Raises BadEnvironment."""
     reader = _Reader(raw)
@@ -161,6 +171,8 @@ def read(raw: Mapping[str, str]) -> Environment:
     client = reader.text("UPSTREAM_CLIENT", "native").strip().lower()
     if client not in ("native", "httpx"):
         raise BadEnvironment(f"UPSTREAM_CLIENT: {client!r} is neither native nor httpx")
+    admin_token = reader.text("ADMIN_TOKEN").strip()
+    demo_readonly, demo_show_token = _demo(reader, admin_token)
     most_connections = reader.number("DATABASE_MAX_CONNS", 25, 1, 1000)
     values: dict[str, object] = {
         "master_key": reader.text("MASTER_KEY"),
@@ -173,7 +185,7 @@ def read(raw: Mapping[str, str]) -> Environment:
         "host": host,
         "port": port,
         "data_dir": Path(reader.text("DATA_DIR", "./data")).expanduser(),
-        "admin_token": reader.text("ADMIN_TOKEN").strip(),
+        "admin_token": admin_token,
         "admin_password": reader.text("ADMIN_PASSWORD"),
         "upstream_client": client,
         "trust_env_proxy": reader.flag("TRUST_ENV_PROXY", False),
@@ -186,6 +198,8 @@ def read(raw: Mapping[str, str]) -> Environment:
         "allow_http_providers": reader.flag("ALLOW_HTTP_PROVIDERS", False),
         "max_request_size": reader.number("MAX_REQUEST_SIZE", DEFAULT_REQUEST_SIZE, MIN_REQUEST_SIZE, MAX_REQUEST_SIZE),
         "metrics_token": reader.text("METRICS_TOKEN").strip(),
+        "demo_readonly": demo_readonly,
+        "demo_show_token": demo_show_token,
         "releases_url": _releases_url(reader),
         "debug_log": reader.flag("DEBUG_LOG", False),
         "debug_log_scopes": frozenset(scope.lower() for scope in reader.items("DEBUG_LOG_SCOPES")),

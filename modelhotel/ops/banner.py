@@ -53,6 +53,8 @@ def configuration(env: Environment) -> dict[str, object]:
         "ALLOW_HTTP_PROVIDERS": env.allow_http_providers,
         "MAX_REQUEST_SIZE": env.max_request_size,
         "METRICS_TOKEN": MASK if env.metrics_token else "",
+        "DEMO_READONLY": env.demo_readonly,
+        "DEMO_SHOW_TOKEN": env.demo_show_token,
         "DEBUG_LOG": env.debug_log,
         "DEBUG_LOG_SCOPES": _csv(env.debug_log_scopes),
         "LOG_FORMAT": env.log_format,

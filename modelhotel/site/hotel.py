@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from django.urls import URLPattern, path
 from unfold.sites import UnfoldAdminSite
 
+from modelhotel.core import environment
 from modelhotel.core.version import VERSION
 from modelhotel.models import User
 from modelhotel.site import board_page, keys_page, log_pages, provider_pages, settings_page
@@ -33,4 +34,9 @@ class HotelSite(UnfoldAdminSite):  # type: ignore[misc]
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         user = request.user
         role = user.actor.role if isinstance(user, User) else ""
-        return {**super().each_context(request), "mh_version": VERSION, "mh_role": _ROLES.get(role, role)}
+        return {
+            **super().each_context(request),
+            "mh_version": VERSION,
+            "mh_role": _ROLES.get(role, role),
+            "mh_demo": environment.current().demo_readonly,
+        }

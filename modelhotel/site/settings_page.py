@@ -15,6 +15,19 @@ VIEW, CHANGE = "modelhotel.view_setting", "modelhotel.change_setting"
 SWITCHES = {"circuit_breaker_enabled": "circuit_breaker_", "failover_enabled": "failover_max_attempts"}
 #: Groups of the section with two columns that stand in the right one.
 RIGHT = ("Hedging", "Adaptive Concurrency", "Mid-stream Recovery")
+#: Accents to pick from; the first is the site's own.
+ACCENTS = (
+    ("Orange", ""),
+    ("Red", "#c62828"),
+    ("Pink", "#c2185b"),
+    ("Purple", "#7b3fbf"),
+    ("Indigo", "#4753c9"),
+    ("Blue", "#1d63c9"),
+    ("Cyan", "#0e7490"),
+    ("Teal", "#0f766e"),
+    ("Green", "#2e7d32"),
+    ("Slate", "#4b5b70"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +163,7 @@ def page(request: HttpRequest) -> HttpResponse:
             ("Prometheus metrics", about["log_export_metrics"] == "true", "METRICS_TOKEN=<a long random text>"),
             ("OpenTelemetry logs", False, ""),
         ],
+        "accents": ACCENTS,
         "discovery": catalogue.DISCOVERY,
         "storage": catalogue.STORAGE,
     }

@@ -191,11 +191,32 @@ TYPES = {
 }
 
 
-def test_the_form_knows_fields_types_and_what_to_set(hotel, page):
-    """Every refusal of a create or edit finds its field; providers 7 for the types"""
+#: What the form starts a name with, by the address.
+NAMES = {
+    "192.168.1.50": "192.168.1.50",
+    "fd00::1": "fd00::1",
+    "127.0.0.1": "localhost",
+    "::1": "localhost",
+    "localhost": "localhost",
+    "api.example.com": "example",
+    "": "",
+}
+WRONG_NAMES = {
+    "": "needs a name",
+    "   ": "needs a name",
+    "a/b": "slash",
+    "a\u200bb": "cannot be seen",
+    "a\u00a0b": "cannot be seen",
+    "a\nb": "cannot be seen",
+    " a b-\u00fc ": "",
+}
+
+
+def test_the_form_knows_fields_types_names_and_what_to_set(hotel, page):
+    """Every refusal of a create or edit finds its field; providers 7 for the types, 1.2 for the names"""
     page.goto(f"{hotel.url}{PAGE}")
     found = page.evaluate(
-        """async ([fields, sets, types]) => {
+        """async ([fields, sets, types, hosts, names]) => {
         const it = await import("/static/modelhotel/app/providers/fields.js");
         const { domains } = JSON.parse(document.getElementById("providers-data").textContent);
         return [
@@ -204,14 +225,19 @@ def test_the_form_knows_fields_types_and_what_to_set(hotel, page):
           types.map((address) => it.typeOf(address, domains)),
           it.freeName("Open AI", ["Open-AI", "Open AI 2"]),
           ["localhost", "10.1.2.3", "172.20.0.1", "172.32.0.1", "fd00::1", "api.x.ai"].map(it.isPrivate),
+          hosts.map(it.nameOf),
+          names.map(it.nameProblem),
         ];}""",
-        [list(FIELDS), TO_SET, list(TYPES)],
+        [list(FIELDS), TO_SET, list(TYPES), list(NAMES), list(WRONG_NAMES)],
     )
     assert dict(zip(FIELDS, found[0], strict=True)) == FIELDS
     assert found[1] == [lines for _, _, lines in TO_SET]
     assert dict(zip(TYPES, found[2], strict=True)) == TYPES
     assert found[3] == "Open AI 3"
     assert found[4] == [True, True, True, False, True, False]
+    assert dict(zip(NAMES, found[5], strict=True)) == NAMES
+    for said, part in zip(found[6], WRONG_NAMES.values(), strict=True):
+        assert part in said and bool(said) == bool(part)
 
 
 def test_an_edit_sends_what_changed_and_a_blank_key_stays(hotel, page):

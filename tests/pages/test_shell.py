@@ -208,6 +208,9 @@ def test_failures_stand_on_the_shelf_until_they_are_dismissed(hotel, page, broke
     expect(shelf).not_to_contain_text("never-heard-of")
     shown = lines.count()
     first = lines.first.get_by_role("link", name="Open").get_attribute("href")
+    lines.first.get_by_role("link", name="Open").click()
+    expect(page.locator("dialog.mh-request")).to_contain_text("breaker: strike")
+    page.goto(f"{hotel.url}/")
     shelf.get_by_role("button", name="Dismiss this failure").first.click()
     expect(lines).to_have_count(shown - 1)
     hotel.chat("Alpha/flaky")  # told by the stream, without a reload
@@ -222,6 +225,57 @@ def test_failures_stand_on_the_shelf_until_they_are_dismissed(hotel, page, broke
     page.reload()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     expect(shelf).to_be_hidden()
+
+
+def test_a_line_of_the_log_on_the_shelf_opens_as_that_line(hotel, page):
+    page.goto(f"{hotel.url}/settings/")  # signs in
+    mine = own_page(hotel)
+    at = page.evaluate("new Date().toISOString()")
+    line = {"id": 7, "timestamp": at, "level": "error", "source": "x", "message": "x: it broke", "node": "n"}
+    mine.route(re.compile(r"/api/logs/app\?history"), lambda route: route.fulfill(json={"entries": [line]}))
+    mine.goto(f"{hotel.url}/settings/")
+    opened = mine.locator("#mh-shelf li", has_text="it broke").get_by_role("link", name="Open")
+    expect(opened).to_have_attribute("href", "/logs/?level=error&id=7")
+    mine.context.close()
+
+
+def test_the_system_widget_follows_the_gateway_and_turns_grey_without_it(hotel, page):
+    """Section 2.1 of operations."""
+    page.goto(f"{hotel.url}/settings/")
+    system = page.locator("#mh-system")
+    expect(system).to_have_attribute("data-state", "up")
+    expect(system).to_contain_text("API up")
+    expect(system.locator("[data-figure=memory]")).to_have_text(re.compile(r"^\d.* MB"))
+    expect(system.locator("[data-figure=today]")).to_have_text(re.compile("request"))
+    expect(system.get_by_text("DB cache")).to_be_hidden()  # SQLite tells none
+    mine = own_page(hotel)
+    mine.clock.install()
+    mine.goto(f"{hotel.url}/settings/")
+    system = mine.locator("#mh-system")
+    expect(system).to_have_attribute("data-state", "up")
+    mine.route("**/api/system**", lambda route: route.abort())
+    mine.clock.run_for(10_000)
+    expect(system).to_contain_text("unreachable")
+    expect(system.locator("[data-figure=uptime]")).to_have_text(re.compile("^up "))  # the last that was known
+    mine.unroute("**/api/system**")
+    mine.clock.run_for(10_000)
+    expect(system).to_contain_text("API up")
+    system.locator("summary").click()
+    mine.reload()
+    expect(system.locator("[data-figure=cpu]")).to_be_hidden()
+    mine.context.close()
+
+
+def test_the_foot_names_a_newer_release_where_there_is_one(hotel, page):
+    page.goto(f"{hotel.url}/settings/")
+    expect(page.locator("#mh-version a")).to_have_count(0)
+    page.evaluate("sessionStorage.clear()")
+    told = {"current": "0.1", "latest": "9.0", "url": "https://x.test/9", "newer": True}
+    page.route("**/api/version/latest", lambda route: route.fulfill(json=told))
+    page.reload()
+    link = page.locator("#mh-version").get_by_role("link")
+    expect(link).to_have_attribute("href", "https://x.test/9")
+    expect(link).to_contain_text("9.0")
 
 
 def test_the_sign_in_page_says_what_was_wrong_where_the_token_is_and_how_long_to_wait(hotel):

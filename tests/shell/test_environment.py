@@ -40,6 +40,7 @@ read = environment.read
         ("DEBUG_LOG_SCOPES", "Resolve,circuit-breaker", "debug_log_scopes", frozenset({"resolve", "circuit-breaker"})),
         ("LOG_FORMAT", "json", "log_format", "json"),
         ("MAX_REQUEST_SIZE", "2048", "max_request_size", 2048),
+        ("DEMO_READONLY", "true", "demo_readonly", True),
     ],
 )
 def test_a_variable_is_read(name: str, text: str, field: str, value: object):
@@ -60,6 +61,7 @@ def test_a_variable_is_read(name: str, text: str, field: str, value: object):
         ("COOKIE_SECURE", "sometimes", "cookie_secure", "always"),
         ("LOG_FORMAT", "xml", "log_format", "text"),
         ("CORS_ORIGINS", "*,https://a.example", "cors_origins", ("https://a.example",)),
+        ("DEMO_SHOW_TOKEN", "true", "demo_show_token", False),
     ],
 )
 def test_what_can_not_be_read_is_one_warning_and_a_usable_value(name: str, text: str, field: str, value: object):
@@ -89,6 +91,15 @@ def test_a_bad_network_is_skipped_and_the_rest_kept():
 def test_nonsense_stops_the_start_and_names_the_variable(raw: dict[str, str], named: str):
     with pytest.raises(BadEnvironment, match=f"^{named}: "):
         read(raw)
+
+
+@pytest.mark.parametrize("missing", ["DEMO_READONLY", "ADMIN_TOKEN"])
+def test_the_token_is_shown_only_where_it_opens_nothing_but_a_demo(missing: str):
+    raw = {"DEMO_READONLY": "true", "DEMO_SHOW_TOKEN": "true", "ADMIN_TOKEN": "t"}
+    assert read(raw).demo_show_token
+    without = read({**raw, missing: ""})
+    assert not without.demo_show_token
+    assert without.warnings == ("DEMO_SHOW_TOKEN: ignored without DEMO_READONLY=true and ADMIN_TOKEN",)
 
 
 def test_database_url_wins_over_the_postgres_parts():

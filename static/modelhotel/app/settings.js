@@ -277,6 +277,24 @@ function folding() {
   }
 }
 
+/** The accent of this browser: chosen, it is in force at once; "" is the site's own. */
+function accents(group) {
+  const own = document.getElementById("accent-own");
+  const swatches = [...group.querySelectorAll("[data-colour]")];
+  const mark = (colour) => {
+    for (const swatch of swatches) swatch.setAttribute("aria-pressed", String(swatch.dataset.colour === colour));
+    if (colour) own.value = colour;
+  };
+  const choose = (colour) => {
+    remember("accentColor", colour);
+    window.dispatchEvent(new Event("mh-accent"));
+    mark(colour);
+  };
+  for (const swatch of swatches) swatch.addEventListener("click", () => choose(swatch.dataset.colour));
+  own.addEventListener("input", () => choose(own.value));
+  mark(recall("accentColor", ""));
+}
+
 function preferences() {
   for (const select of page.querySelectorAll("[data-preference]")) {
     const kept = recall(select.dataset.preference);
@@ -287,6 +305,7 @@ function preferences() {
       toast("Kept in this browser; it holds from the next page on", "success");
     });
   }
+  accents(document.getElementById("accent"));
   document.getElementById("undismiss").addEventListener("click", () => {
     remember("ackedErrorKeys", []);
     toast("Dismissed failures are shown again from the next page on", "success");

@@ -24,7 +24,7 @@ const ofRequest = (entry) => ({
   kind: "REQ",
   at: entry.created_at,
   text: [entry.model_id, entry.status_code || "", entry.error_message || entry.error_kind || ""].filter(Boolean).join(" · "),
-  link: `/requestlogs/requestlog/${entry.id}/change/`,
+  link: `/requests/?id=${entry.id}`,
 });
 
 const ofLine = (line) => ({
@@ -32,7 +32,8 @@ const ofLine = (line) => ({
   kind: "APP",
   at: line.created_at || line.timestamp,
   text: line.message,
-  link: `/requestlogs/applog/${line.id}/change/`,
+  // Among errors only, a line of the last hours is on the first page.
+  link: `/logs/?level=error&id=${line.id}`,
 });
 
 /** Failures of both logs as lines of the shelf. */

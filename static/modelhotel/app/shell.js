@@ -4,8 +4,10 @@ import { count, onStatus, start } from "./circuits.js";
 import { age, instant } from "./format.js";
 import { on, onState, state } from "./live.js";
 import { shelf } from "./shelf.js";
+import { system } from "./system.js";
 import { toast } from "./toast.js";
 import { h } from "./ui.js";
+import { version } from "./version.js";
 
 const RECENT = 30_000; // ms; what happened before is no news, say after an hour in a hidden tab
 const PATIENCE = 2500; // ms a stream may take to come back before anybody is told
@@ -81,5 +83,7 @@ document.addEventListener("keydown", (event) => {
 streamSign();
 badges();
 shelf(document.getElementById("mh-shelf"));
+system(document.getElementById("mh-system"));
+version(document.getElementById("mh-version"));
 ages();
 setInterval(ages, AGES);

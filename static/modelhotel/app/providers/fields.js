@@ -70,6 +70,22 @@ export function hintOf(error) {
   return "";
 }
 
+/** What is wrong with a provider's name where the server says no more than "invalid name"; "" when nothing is. */
+export function nameProblem(name) {
+  const text = name.replace(/^ +| +$/g, "");
+  if (!text) return "A provider needs a name: clients ask for its models as name/model.";
+  if (text.includes("/")) return "A name cannot contain a slash: clients ask for its models as name/model.";
+  if (/[\p{Cc}\u200b-\u200d\u2060-\u2064\ufeff\u00a0\u2028\u2029\u3000]/u.test(text)) return "The name contains a character that cannot be seen. Type it anew.";
+  return "";
+}
+
+/** The start of a name for what answers at *host*: its vendor's label in a domain, an address as it is. */
+export function nameOf(host) {
+  if (/^127\.|^::1$/.test(host)) return "localhost";
+  if (/^[\d.]+$/.test(host) || host.includes(":")) return host;
+  return host.replace(/^api\./, "").split(".")[0];
+}
+
 /** *name*, or with the first number that makes it free. Names differ in more than blanks and hyphens. */
 export function freeName(name, taken) {
   const form = (text) => text.replaceAll(" ", "-");

@@ -3,7 +3,7 @@ import { api, ApiError, busy } from "../api.js";
 import { open } from "../dialog.js";
 import { duration } from "../format.js";
 import { h } from "../ui.js";
-import { fieldOf, freeName, hintOf, hostOf, isPrivate, toSet, typeOf } from "./fields.js";
+import { fieldOf, freeName, hintOf, hostOf, isPrivate, nameOf, nameProblem, toSet, typeOf } from "./fields.js";
 import { many } from "./scans.js";
 
 const BY_ADDRESS = "";
@@ -195,8 +195,8 @@ export class ProviderForm {
     const input = this.name.control;
     if (this.provider || (input.value && input.value !== this.suggested)) return;
     const vendor = kind && (this.type.control.value !== BY_ADDRESS || kind.type !== "openai" || host === "api.openai.com");
-    const base = vendor ? kind.label : host.replace(/^api\./, "").split(".")[0];
-    this.suggested = base && !/^\d+$/.test(base) ? freeName(base, this.taken.map((one) => one.name)) : "";
+    const base = vendor ? kind.label : nameOf(host);
+    this.suggested = base && freeName(base, this.taken.map((one) => one.name));
     input.value = this.suggested;
   }
 
@@ -269,6 +269,14 @@ export class ProviderForm {
     const given = this.#given();
     if (this.provider && !Object.keys(given).length) {
       this.close();
+      return;
+    }
+    const problem = "name" in given ? nameProblem(given.name) : "";
+    if (problem) {
+      this.#accepted();
+      this.#recognise(); // an empty name is suggested anew
+      this.name.refuse(problem);
+      this.name.control.focus();
       return;
     }
     const [method, path] = this.provider ? ["PUT", `/api/providers/${this.provider.id}`] : ["POST", "/api/providers"];
