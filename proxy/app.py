@@ -21,7 +21,7 @@ from modelhotel.core.headers import cors_headers, security_headers
 from modelhotel.core.ids import hex16
 from modelhotel.core.options import Options
 from providers.keyring import KEYRING
-from proxy import answers, body, keys, walk
+from proxy import answers, body, keys, serving
 from proxy.answers import Answer, Header
 from proxy.endpoints import ENDPOINTS, Endpoint
 from proxy.exchange import Exchange, Receive, Scope, Send
@@ -265,7 +265,7 @@ async def _serve(call: _Call, exchange: Exchange) -> None:
     _name(draft, asked.model)
     if await _resolve(exchange):
         exchange.watch()
-        await walk.run(exchange)
+        await serving.run(exchange)
 
 
 def _name(draft: Draft, model: str) -> None:

@@ -13,7 +13,7 @@ from failover.resolve import Candidate
 from failover.verdict import Judgement, Verdict
 from modelhotel.core import logformat
 from providers.upstream.interface import FaultKind, Response, UpstreamError
-from proxy import outgoing, reasons, secrecy, terminal
+from proxy import metering, outgoing, reasons, secrecy, terminal
 from proxy.answers import JSON, Header
 from proxy.exchange import Exchange
 from proxy.metering import METER
@@ -48,9 +48,11 @@ class Attempt:
         "_began",
         "_board",
         "_candidate",
+        "_closed",
         "_draft",
         "_element",
         "_exchange",
+        "_headers_ms",
         "_judged",
         "_last",
         "_loop",
@@ -61,6 +63,7 @@ class Attempt:
         "_secrets",
         "_tools",
         "_until",
+        "ttft_ms",
     )
 
     def __init__(
@@ -78,20 +81,31 @@ class Attempt:
         self._last = last
         self._secrets = Secrets(candidate.key, tools.known_keys)
         self._response: Response | None = None
+        self._headers_ms: float | None = None
         self._judged = False
+        self._closed = False
         self._loop = asyncio.get_running_loop()
         self._began = time.monotonic()
         self._until = self._loop.time() + exchange.attempt_seconds
+        #: Milliseconds from the arrival of the request to the first token; None = not measured.
+        self.ttft_ms: float | None = None
 
     @property
     def attrs(self) -> dict[str, object]:
         return {"provider": self._provider.name, "provider_id": self._provider.id}
 
-    async def run(self) -> Failure | None:
-        """None when the client got its answer (a stream that broke after the commit included)."""
+    @property
+    def element(self) -> Element:
+        return self._element
+
+    async def run(self, *, opened: bool = False) -> Failure | None:
+        """None when the client got its answer (a stream that broke after the commit included). *opened*: it was
+        opened by :meth:`open`, and this serves what came.
+        """
         try:
-            failure = await self._open()
+            failure = None if opened else await self._open()
             if failure is None and self._response is not None:
+                self._draft.response_header_ms, self._draft.ttft_ms = self._headers_ms, self.ttft_ms
                 failure = await self._take(self._response)
             return failure
         except asyncio.CancelledError:
@@ -105,6 +119,36 @@ class Attempt:
             return self._client_left()
         finally:
             self._close()
+
+    async def open(self) -> Failure | None:
+        """The first half of :meth:`run`, for a race. None: the answer has begun, and is held until it is taken by
+        ``run(opened=True)`` or thrown away by :meth:`abandon`. Raises nothing but CancelledError.
+        """
+        try:
+            failure = await self._open()
+        except asyncio.CancelledError:
+            self._close()
+            raise
+        except Exception as problem:
+            log.exception("proxy: attempt broke", extra={"attrs": self.attrs})
+            failure = self._failed(Failure("internal", f"attempt broke: {type(problem).__name__}"))
+        if failure is not None:
+            self._close()
+        return failure
+
+    def abandon(self, kind: str, note: str) -> None:
+        """Its race is over: what it has is thrown away, whether it still runs or its answer has begun. An attempt that
+        has failed keeps its result. A 2xx is paid for (failover-loop 12.6, 12.7).
+        """
+        if self._closed:
+            return
+        element, response = self._element, self._response
+        if response is not None and 200 <= response.status < 300:
+            metering.charge_rejected(self._exchange, self._model, None)
+        if kind:
+            self._log_cancelled(kind, note)
+        element.status, element.error_kind, element.note = 0, kind, note
+        self._close()
 
     async def settle(self) -> None:
         """What is left to do once the request is over; nobody waits for it."""
@@ -131,7 +175,7 @@ class Attempt:
         status = self._element.status = response.status
         if not 200 <= status < 300:
             return await self._refused(response)
-        self._draft.response_header_ms = self._draft.elapsed_ms()
+        self._headers_ms = self._draft.elapsed_ms()
         if self._exchange.stream and status not in BODILESS:
             return await self._begin(response)
         return None
@@ -145,7 +189,10 @@ class Attempt:
         raise NotImplementedError
 
     def _close(self) -> None:
-        """It is over, whatever came of it."""
+        """It is over, whatever came of it. Once."""
+        if self._closed:
+            return
+        self._closed = True
         if self._response is not None:
             self._response.close()
         self._element.duration_ms = (time.monotonic() - self._began) * 1000.0

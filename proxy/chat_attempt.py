@@ -190,10 +190,10 @@ class ChatAttempt(Attempt):
         return found
 
     def _first_token(self) -> None:
-        self._draft.ttft_ms = self._draft.elapsed_ms()
+        self.ttft_ms = self._draft.elapsed_ms()
         self._element.ttft_ms = (time.monotonic() - self._began) * 1000.0
         if log.isEnabledFor(logging.INFO):
-            attrs = {**self.attrs, "ttft_ms": round(self._draft.ttft_ms, 1)}
+            attrs = {**self.attrs, "ttft_ms": round(self.ttft_ms, 1)}
             logformat.say(log, "proxy: TTFT probe found first token", attrs)
 
     def _probe_failed(self, kind: str, text: str = "", *, reason: str = "") -> Failure:

@@ -31,7 +31,7 @@ class Endpoint:
 
     *attempt* visits a candidate. *parse* checks a body as far as routing needs it and raises BadBody. *read_answer*
     judges a 2xx. *prompt_tokens* and *completion_tokens* estimate, of the request's members and of the bytes that were
-    delivered, what a provider did not report.
+    delivered, what a provider did not report. *hedged*: its streams may be raced (failover-loop 12.1).
     """
 
     path: str
@@ -43,6 +43,7 @@ class Endpoint:
     read_answer: Callable[[bytes], Judged]
     prompt_tokens: Callable[[Members], int]
     completion_tokens: Callable[[int], int]
+    hedged: bool = False
 
 
 CHAT = Endpoint(
@@ -55,6 +56,7 @@ CHAT = Endpoint(
     read_answer=chat.read_answer,
     prompt_tokens=usage.prompt_tokens,
     completion_tokens=usage.tokens,
+    hedged=True,
 )
 EMBEDDINGS = Endpoint(
     "/v1/embeddings",

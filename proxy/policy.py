@@ -27,6 +27,8 @@ DEFAULT_PHRASES = (
     "404 retired",
     "404 disabled",
 )
+HEDGE_FLOOR = 0.1
+"""Shortest delay between two launches of a race. Seconds."""
 ALL = 1_000_000
 """Further candidates where nothing limits them."""
 
@@ -87,6 +89,7 @@ class Policy:
     ttft: float
     stall: float
     expose_usage: bool
+    hedge: float
 
     def by_status(self, status: int) -> bool:
         """Whether an answer of this effective status moves on for its status."""
@@ -113,6 +116,7 @@ def _read(opts: Options) -> Policy:
         ttft=opts[catalogue.TTFT_TIMEOUT],
         stall=opts[catalogue.STREAM_STALL_TIMEOUT],
         expose_usage=opts[catalogue.EXPOSE_USAGE_CHUNK],
+        hedge=max(opts[catalogue.HEDGE_DELAY], HEDGE_FLOOR) if opts[catalogue.HEDGING_ENABLED] else 0.0,
     )
 
 

@@ -10,7 +10,7 @@ PROBE_IN_PROGRESS = "probe in progress"
 
 
 class Element:
-    """One attempt: filled while it runs, written once.
+    """One attempt: filled while it runs, written once. *note* is our own word on one that was called off.
 
     *phrase* is the row of the 429 table that matched, *recovery* how it took over another one's stream and
     *recovered_at* after how many characters.
@@ -24,6 +24,7 @@ class Element:
         "error_kind",
         "hedged",
         "index",
+        "note",
         "phrase",
         "recovered_at",
         "recovery",
@@ -37,6 +38,7 @@ class Element:
         self.status = 0
         self.error_kind = ""
         self.detail = ""
+        self.note = ""
         self.breaker = ""
         self.duration_ms = 0.0
         self.ttft_ms: float | None = None
@@ -57,8 +59,8 @@ class Element:
             row["status"] = self.status
         if self.error_kind:
             row["error_kind"] = self.error_kind
-        if self.detail and not terminal:
-            row["detail"] = clip(self.detail, DETAIL_CAP)
+        if detail := self.note or ("" if terminal else self.detail):
+            row["detail"] = clip(detail, DETAIL_CAP)
         if self.phrase:
             row["phrase"] = self.phrase
         row["duration_ms"] = round(self.duration_ms, 3)
@@ -96,9 +98,8 @@ class Trail:
         provider = candidate.provider
         self._skips.append(_skipped(provider.id, provider.name, candidate.model.model_id, PROBE_IN_PROGRESS))
 
-    def rows(self) -> list[dict[str, Any]] | None:
-        """Skips first, then the attempts; None when there is nothing."""
-        last = self._elements[-1] if self._elements else None
+    def rows(self, last: Element | None = None) -> list[dict[str, Any]] | None:
+        """Skips first, then the attempts, of which *last* ended the request; None when there is nothing."""
         return [*self._skips, *(element.row(terminal=element is last) for element in self._elements)] or None
 
 

@@ -3,8 +3,6 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
-from typing import Any
 
 from failover import backoff
 from failover.resolve import Candidate, Resolution
@@ -14,7 +12,7 @@ from proxy.attempt import Attempt
 from proxy.exchange import Exchange
 from proxy.terminal import Failure
 from proxy.tools import Tools
-from proxy.trail import Trail
+from proxy.trail import Element, Trail
 from requestlogs.recorder import RECORDER
 
 log = logging.getLogger("proxy")
@@ -26,18 +24,10 @@ TRANSIENT = frozenset((500, 502, 503, 504))
 """Statuses the last candidate may repeat (failover-loop 6.2)."""
 
 
-def run(exchange: Exchange) -> Coroutine[Any, Any, None]:
-    """Ask the resolved candidates in order; answer the client; the row is final when this was awaited."""
-    resolution = exchange.resolution
-    assert resolution is not None
-    return Walk(exchange, resolution, TOOLS).run()
-
-
 class Walk:
     """One request's walk. Candidates are asked in their order; what one answers only ever leaves others out."""
 
     __slots__ = (
-        "_asked",
         "_attempts",
         "_before",
         "_board",
@@ -46,6 +36,7 @@ class Walk:
         "_draft",
         "_exchange",
         "_failure",
+        "_last",
         "_policy",
         "_repeated",
         "_resolution",
@@ -70,7 +61,7 @@ class Walk:
         self._repeated = False  # the last candidate's one repetition was used
         self._before = ""  # the text of the failure before the last one
         self._failure: Failure | None = None
-        self._asked: Candidate | None = None
+        self._last: Element | None = None  # of the attempt whose outcome is the last word so far
         self._served: Attempt | None = None
 
     async def run(self) -> None:
@@ -78,7 +69,7 @@ class Walk:
         try:
             failure = await self._walk()
         finally:  # also when the server stops
-            draft.attempts = self._trail.rows()
+            draft.attempts = self._trail.rows(self._last)
             draft.failover_attempt = max(self._attempts - 1, 0)
         if failure is not None:
             await self._answer(failure)
@@ -113,12 +104,12 @@ class Walk:
             if failure.kind == "client_disconnect" or self._exchange.gone:
                 return failure
             if failure.too_long:
-                if not self._looks_for_a_larger_window(candidate, failure, at):
+                if not self._looks_for_a_larger_window(candidate, at):
                     return failure
             elif last or not failure.moves_on:
                 return failure
             else:
-                self._log_triggered(candidate, failure)
+                self._log_triggered(failure)
         return self._failure or Failure("internal", "no candidate could be asked")
 
     # -- who may be asked
@@ -145,18 +136,12 @@ class Walk:
         log.info("resolve: skipping candidate: probe in progress", extra={"attrs": attrs})
         self._trail.left_to_the_probe(candidate)
 
-    def _looks_for_a_larger_window(self, candidate: Candidate, failure: Failure, at: int) -> bool:
+    def _looks_for_a_larger_window(self, candidate: Candidate, at: int) -> bool:
         """After a prompt that was too long: True when some candidate behind may still take it (failover-loop 5.5)."""
         self._window = candidate.model.context_length or 0
         if not self._may_go_on_after(at):
             return False
-        attrs = {
-            "model": self._exchange.model,
-            "provider": candidate.provider.name,
-            "attempt": self._attempts,
-            "context_length": candidate.model.context_length,
-        }
-        log.info("proxy: prompt too long for candidate, trying a larger context window", extra={"attrs": attrs})
+        self._log_too_long()
         return True
 
     def _may_go_on_after(self, at: int) -> bool:
@@ -203,10 +188,10 @@ class Walk:
 
     def _left_in_a_pause(self) -> Failure:
         """The client left between two attempts; after a stall of the provider that stays the cause."""
-        failure, asked = self._failure, self._asked
+        failure, last = self._failure, self._last
         attrs: dict[str, object] = {
             "model": self._exchange.model,
-            "provider": asked.provider.name if asked is not None else "",
+            "provider": last.candidate.provider.name if last is not None else "",
             "attempt": self._attempts,
         }
         if failure is not None and failure.kind == "provider_timeout":
@@ -221,6 +206,11 @@ class Walk:
 
     async def _ask(self, candidate: Candidate, *, last: bool) -> Failure | None:
         """None: served, or (nothing is *served* then) the probe lease was taken by another request."""
+        attempt = self._enter(candidate, last=last)
+        return None if attempt is None else self._note(attempt, await attempt.run())
+
+    def _enter(self, candidate: Candidate, *, last: bool) -> Attempt | None:
+        """The attempt that may be run now, on the trail; None: the probe lease was taken by another request."""
         exchange, provider, model = self._exchange, candidate.provider, candidate.model
         element = self._trail.peek(candidate)
         attempt = exchange.endpoint.attempt(exchange, candidate, element, self._policy, self._tools, last=last)
@@ -232,18 +222,26 @@ class Walk:
         self._trail.add(element)
         self._attempts += 1
         self._log_start(candidate)
-        draft = self._draft
+        self._stamp(element)
+        return attempt
+
+    def _stamp(self, element: Element) -> None:
+        """Row and answer headers name this attempt from here on."""
+        candidate, draft = element.candidate, self._draft
+        provider, model = candidate.provider, candidate.model
         draft.provider_id, draft.provider_name = provider.id, provider.name
         if self._resolution.group:
             draft.resolved_model_id = model.model_id
-        exchange.contact(provider.name, model.model_id)
-        self._asked = candidate
-        if self._failure is not None:
-            self._before = self._failure.text
-        failure = await attempt.run()
+        self._exchange.contact(provider.name, model.model_id)
+        self._last = element
+
+    def _note(self, attempt: Attempt, failure: Failure | None) -> Failure | None:
+        """What came of *attempt*."""
         if failure is None:
             self._served = attempt
         else:
+            if self._failure is not None:
+                self._before = self._failure.text
             self._failure = failure
         return failure
 
@@ -293,21 +291,34 @@ class Walk:
             }
             log.info("proxy: failover attempt", extra={"attrs": attrs})
 
-    def _log_triggered(self, candidate: Candidate, failure: Failure) -> None:
+    def _log_triggered(self, failure: Failure) -> None:
+        last = self._last
+        assert last is not None
         attrs = {
-            "attempt": self._attempts,
-            **_who(candidate),
+            "attempt": last.index + 1,
+            **_who(last.candidate),
             "status": failure.status,
             "rate_limit_class": "unknown",
         }
         log.info("proxy: failover triggered", extra={"attrs": attrs})
 
+    def _log_too_long(self) -> None:
+        last = self._last
+        assert last is not None
+        attrs = {
+            "model": self._exchange.model,
+            "provider": last.candidate.provider.name,
+            "attempt": last.index + 1,
+            "context_length": last.candidate.model.context_length,
+        }
+        log.info("proxy: prompt too long for candidate, trying a larger context window", extra={"attrs": attrs})
+
     # -- the last word
 
     async def _answer(self, failure: Failure) -> None:
         """Row and client get *failure*."""
-        exchange, draft, asked = self._exchange, self._draft, self._asked
-        name = asked.provider.name if asked is not None else ""
+        exchange, draft, last = self._exchange, self._draft, self._last
+        name = last.candidate.provider.name if last is not None else ""
         draft.state, draft.error_kind = "failed", failure.kind
         if failure.answer is not None and not exchange.gone:
             answer = failure.answer
@@ -317,15 +328,14 @@ class Walk:
                     "status": failure.status,
                     "error_kind": failure.kind,
                     "model": exchange.model,
-                    **(_who(asked) if asked is not None else {}),
+                    **(_who(last.candidate) if last is not None else {}),
                 }
                 log.warning("proxy: upstream non-200", extra={"attrs": attrs})
         else:
             answer = terminal.exhaustion(failure.kind, exchange.model, group=self._resolution.group)
             draft.provider_id = None
-            draft.error_message = terminal.row_message(
-                failure, name, self._attempts, self._contacted, before=self._before
-            )
+            number = last.index + 1 if last is not None else 0
+            draft.error_message = terminal.row_message(failure, name, number, self._contacted, before=self._before)
             self._log_exhausted(failure, name, answer.status)
         draft.status_code = answer.status
         if not exchange.gone:

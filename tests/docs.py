@@ -32,9 +32,8 @@ def table() -> str:
             if option.section == section:
                 fixed = f" Fixed by `{option.env}`." if option.env else ""
                 default = f"`{option.default}`" if option.default else "empty"
-                lines.append(
-                    f"| `{option.key}` | {option.kind} | {default} | {_allowed(option)} | {option.help}{fixed} |"
-                )
+                text = f"{option.help} {option.notice}".rstrip() + fixed
+                lines.append(f"| `{option.key}` | {option.kind} | {default} | {_allowed(option)} | {text} |")
     return "\n".join(lines) + "\n"
 
 

@@ -19,10 +19,17 @@ _STATUS = re.compile(r"[1-5][0-9]{2}|[1-5]xx", re.IGNORECASE)
 
 
 def _bool(
-    key: str, default: bool, section: str, label: str, text: str, group: str = "", env: str | None = None
+    key: str,
+    default: bool,
+    section: str,
+    label: str,
+    text: str,
+    group: str = "",
+    env: str | None = None,
+    notice: str = "",
 ) -> Option[bool]:
     word = "true" if default else "false"
-    return REGISTRY.add(Option(key, "bool", word, section, label, text, group=group, env=env))
+    return REGISTRY.add(Option(key, "bool", word, section, label, text, group=group, env=env, notice=notice))
 
 
 def _duration(
@@ -222,6 +229,24 @@ CIRCUIT_BREAKER_BACKOFF_MAX = _duration(
     group="Failover",
     slider=(0, 14400, 60),
     zero_word="Disabled",
+)
+HEDGING_ENABLED = _bool(
+    "hedging_enabled",
+    False,
+    BREAKER,
+    "Hedge Slow Streams",
+    "Races a second member of a group when the first is slow to its first token. Streams only.",
+    "Hedging",
+    notice="A slow start then costs two upstream requests, and a backup that ignores cancellation may keep generating.",
+)
+HEDGE_DELAY = _duration(
+    "hedge_delay",
+    "4s",
+    BREAKER,
+    "Hedge Delay",
+    "How long to wait for a first token before the next member is asked too; at least 100ms.",
+    group="Hedging",
+    slider=(1, 15, 1),
 )
 CIRCUIT_BREAKER_OPEN_ON_EXHAUSTION = _bool(
     "circuit_breaker_open_on_exhaustion",

@@ -37,7 +37,7 @@ class Option(Generic[T]):
 
     *minimum*/*maximum* bound numbers (durations in seconds); *positive* means zero is refused. *env* names the
     environment variable that fixes the value, *env_default* the one that supplies its default. *slider* is what the
-    page draws: (low, high, step, word shown at zero).
+    page draws: (low, high, step). *notice* warns of what switching it on costs.
     """
 
     key: str
@@ -59,6 +59,7 @@ class Option(Generic[T]):
     tokens: Mapping[str, float] | None = None
     check: Callable[[str], None] | None = None
     in_form: bool = True
+    notice: str = ""
 
     def parse(self, text: str, *, strict: bool = True) -> T:
         """The value that *text* spells. *strict* is the rule for writes, else the wider one for stored text.

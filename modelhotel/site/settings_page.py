@@ -12,7 +12,11 @@ from modelhotel.site import pages
 
 VIEW, CHANGE = "modelhotel.view_setting", "modelhotel.change_setting"
 #: Switch -> beginnings of the keys that say nothing while it is off; their controls are disabled, not hidden.
-SWITCHES = {"circuit_breaker_enabled": "circuit_breaker_", "failover_enabled": "failover_max_attempts"}
+SWITCHES = {
+    "circuit_breaker_enabled": "circuit_breaker_",
+    "failover_enabled": "failover_max_attempts",
+    "hedging_enabled": "hedge_",
+}
 #: Groups of the section with two columns that stand in the right one.
 RIGHT = ("Hedging", "Adaptive Concurrency", "Mid-stream Recovery")
 #: Accents to pick from; the first is the site's own.

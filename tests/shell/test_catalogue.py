@@ -30,6 +30,8 @@ SPECIFIED = {
     "circuit_breaker_cooldown": ("duration", "1m0s", ">0", 8760 * HOUR, catalogue.BREAKER, "Cooldown Period"),
     "circuit_breaker_probe_lease": ("duration", "15s", 0, 600, catalogue.BREAKER, "Probe Lease"),
     "circuit_breaker_backoff_max": ("duration", "15m0s", 0, 8760 * HOUR, catalogue.BREAKER, "Backoff Limit"),
+    "hedging_enabled": ("bool", "false", None, None, catalogue.BREAKER, "Hedge Slow Streams"),
+    "hedge_delay": ("duration", "4s", 0, 8760 * HOUR, catalogue.BREAKER, "Hedge Delay"),
     "circuit_breaker_open_on_exhaustion": ("bool", "true", None, None, catalogue.BREAKER, "Open on Exhaustion"),
     "failover_exhaustion_status_429": ("bool", "true", None, None, catalogue.BREAKER, "Answer 429 When All Busy"),
     "server_error_retry_enabled": ("bool", "true", None, None, catalogue.BREAKER, "Retry a Transient 5xx Once"),

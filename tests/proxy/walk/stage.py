@@ -107,6 +107,13 @@ class Stage:
             self._toggles[row.id] = on
         self._install()
 
+    def price(self, name: str, dollars: float) -> None:
+        """What a million prompt tokens of this provider's models cost."""
+        for uid, row in self._models.items():
+            if self._providers[row.provider_id].name == name:
+                self._models[uid] = replace(row, input_price_per_million=dollars)
+        self._install()
+
     def set(self, **values: str) -> None:
         """Runtime settings, as text."""
         self._stored |= values

@@ -1,0 +1,245 @@
+"""The hedged race: several candidates are asked at a time, and the first that shows output serves (failover-loop 12).
+
+A race is a walk that does not wait for one candidate before it asks the next. Its attempts are opened side by side,
+each in a task of its own, up to their first token; nothing reaches the client before one of them has won. The winner is
+served by the request's own task, as any attempt is; everybody else is abandoned at once.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+
+from failover.resolve import Candidate, Resolution
+from modelhotel.core import durations, logformat
+from proxy.attempt import Attempt
+from proxy.exchange import Exchange
+from proxy.terminal import Failure
+from proxy.tools import Tools
+from proxy.trail import Element
+from proxy.walk import Walk
+
+log = logging.getLogger("proxy")
+
+SUPERSEDED = ("hedge_superseded", "superseded by the winner while in flight")
+"""Error kind and note of an attempt that was still running when the race ended."""
+LATE = ("failover_timeout", "still in flight at the failover deadline")
+LEFT = ("client_disconnect", "client disconnected while in flight")
+STOPPED = ("", "")
+
+_ending: set[asyncio.Task[Failure | None]] = set()
+"""Tasks that were cancelled and are not over: the loop itself does not keep them."""
+
+
+class Schedule:
+    """When candidates are launched: one at *start*, one at every multiple of *delay* after it, and one more for each
+    attempt that ended without winning. Times in seconds, of one clock. Pure.
+    """
+
+    __slots__ = ("_delay", "_owed", "_start", "_tick", "next_tick")
+
+    def __init__(self, start: float, delay: float) -> None:
+        self._start = start
+        self._delay = delay
+        self._tick = 1
+        self._owed = 1
+        self.next_tick = start + delay
+
+    def ended(self) -> None:
+        """An attempt ended without winning: the next candidate need not wait for a tick, and no tick moves."""
+        self._owed += 1
+
+    def due(self, now: float) -> bool:
+        """Whether a candidate is to be launched at *now*; True counts as its launch. A tick that was missed is not
+        made up for: two launches at once are no hedge.
+        """
+        if now >= self.next_tick:
+            self._owed += 1
+            while now >= self.next_tick:
+                self._tick += 1
+                self.next_tick = self._start + self._tick * self._delay
+        if not self._owed:
+            return False
+        self._owed -= 1
+        return True
+
+
+class Race(Walk):
+    """See the module's docstring."""
+
+    __slots__ = ("_arrived", "_more", "_running", "_schedule", "_stall", "_turn", "_turns")
+
+    def __init__(self, exchange: Exchange, resolution: Resolution, tools: Tools) -> None:
+        super().__init__(exchange, resolution, tools)
+        self._schedule = Schedule(time.monotonic(), self._policy.hedge)
+        self._turns = self._in_turn()
+        self._more = True  # candidates that were not launched
+        self._running: dict[asyncio.Task[Failure | None], Attempt] = {}
+        self._arrived: deque[asyncio.Task[Failure | None]] = deque()  # results, in the order in which they came
+        self._turn = 0  # candidates whose turn has come
+        self._stall: tuple[Element, Failure] | None = None
+
+    async def _walk(self) -> Failure | None:
+        try:
+            won = await self._decided()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._exchange.gone or task is None:
+                raise
+            task.uncancel()
+            won = self._left()
+        finally:
+            self._call_off(*STOPPED)
+        return won if isinstance(won, Failure) else await self._serve(won)
+
+    async def _decided(self) -> Attempt | Failure:
+        """The winner, whose first token is there; or why there is none. Nobody else runs any more."""
+        while True:
+            while self._arrived:
+                task = self._arrived.popleft()
+                attempt, failure = self._running.pop(task), task.result()
+                if failure is None:
+                    self._call_off(*SUPERSEDED)
+                    return attempt
+                self._lost(attempt, failure)
+                if not (failure.moves_on or failure.too_long):
+                    self._call_off(*SUPERSEDED)
+                    return self._its_own(attempt.element, failure)
+                self._make_up_for(failure)
+            if self._attempts and self._out_of_time():
+                return self._late()
+            self._launch()
+            if not self._running:
+                return self._nobody_won()
+            await self._something()
+
+    async def _something(self) -> None:
+        """Wait for a result, the next tick or the end of the request's time, whichever is first."""
+        until = self._exchange.deadline
+        if self._more:
+            until = min(until, self._schedule.next_tick)
+        wait = max(until - time.monotonic(), 0.0)
+        await asyncio.wait(self._running, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+
+    # -- launching
+
+    def _launch(self) -> None:
+        while self._more and self._schedule.due(time.monotonic()):
+            attempt = self._next()
+            if attempt is None:
+                self._more = False
+                return
+            self._contacted += 1
+            attempt.element.hedged = True
+            task = asyncio.get_running_loop().create_task(attempt.open())
+            self._running[task] = attempt
+            task.add_done_callback(self._over)
+
+    def _next(self) -> Attempt | None:
+        """The next candidate that may be asked, admitted. One that may not loses its turn to the one behind it."""
+        for candidate, last in self._turns:
+            attempt = self._enter(candidate, last=last)
+            if attempt is not None:
+                return attempt
+        return None
+
+    def _in_turn(self) -> Iterator[tuple[Candidate, bool]]:
+        """The candidates in their order, each judged when its turn comes, and whether it is the last one."""
+        for at, candidate in enumerate(self._candidates):
+            self._turn = at + 1
+            if self._contacted > self._policy.further:
+                return
+            if not self._fits(candidate):
+                continue
+            last = not self._may_go_on(at)
+            if self._policy.breaking and not last and self._left_to_the_probe(candidate):
+                continue
+            yield candidate, last
+
+    def _over(self, task: asyncio.Task[Failure | None]) -> None:
+        _ending.discard(task)
+        if task in self._running:
+            self._arrived.append(task)
+
+    # -- how it ends
+
+    def _lost(self, attempt: Attempt, failure: Failure) -> None:
+        """It ended without winning."""
+        self._note(attempt, failure)
+        self._stamp(attempt.element)
+        if failure.kind == "provider_timeout":
+            self._stall = attempt.element, failure
+        if failure.too_long:
+            self._window = max(self._window, attempt.element.candidate.model.context_length or 0)
+
+    def _make_up_for(self, failure: Failure) -> None:
+        """The next candidate is asked at once."""
+        self._schedule.ended()
+        if failure.too_long and any(self._fits(candidate) for candidate in self._candidates[self._turn :]):
+            self._log_too_long()
+        elif self._more:
+            self._log_triggered(failure)
+
+    def _call_off(self, kind: str, note: str) -> None:
+        """Abandon whoever still runs, and every result that was not looked at. What failed keeps its own verdict."""
+        running, self._running = self._running, {}
+        self._arrived.clear()
+        for task, attempt in running.items():
+            attempt.abandon(kind, note)
+            if task.cancel():
+                _ending.add(task)
+
+    async def _serve(self, winner: Attempt) -> Failure | None:
+        element = winner.element
+        self._attempts = element.index + 1
+        self._stamp(element)
+        attrs: dict[str, object] = {"provider": element.candidate.provider.name, "attempt": element.index}
+        if winner.ttft_ms is not None:
+            attrs["true_ttft_ms"] = round(winner.ttft_ms, 1)
+        logformat.say(log, "proxy: hedge winner", attrs)
+        return self._note(winner, await winner.run(opened=True))
+
+    def _its_own(self, element: Element, failure: Failure) -> Failure:
+        """The client gets what this candidate answered: it is the attempt that ended the request."""
+        self._attempts = element.index + 1
+        return failure
+
+    def _nobody_won(self) -> Failure:
+        """Every attempt failed: the result that arrived last is the last word."""
+        failure, last = self._failure, self._last
+        if failure is None or last is None:
+            return Failure("internal", "no candidate could be asked")
+        return self._its_own(last, failure) if failure.too_long else replace(failure, answer=None)
+
+    def _late(self) -> Failure:
+        self._name_who_still_runs()
+        self._call_off(*LATE)
+        attrs = {
+            "model": self._exchange.model,
+            "launched": self._attempts,
+            "deadline": durations.short(self._exchange.deadline - self._draft.arrival),
+        }
+        log.warning("proxy: overall request deadline exceeded during hedged streaming", extra={"attrs": attrs})
+        return Failure("failover_timeout", self._failure.text if self._failure is not None else "")
+
+    def _name_who_still_runs(self) -> None:
+        """The row's message names the attempt that was launched last of those that are cut off."""
+        if self._running:
+            self._stamp(next(reversed(self._running.values())).element)
+
+    def _left(self) -> Failure:
+        """The client left; after a stall of some provider that stays the cause (failover-loop 12.4, 17)."""
+        for task in self._arrived:
+            failure = None if task.cancelled() else task.result()
+            if failure is not None:
+                self._lost(self._running.pop(task), failure)
+        self._name_who_still_runs()
+        self._call_off(*LEFT)
+        if self._stall is not None:
+            element, failure = self._stall
+            self._stamp(element)
+            return replace(failure, answer=None)
+        self._before = self._failure.text if self._failure is not None else ""
+        return Failure("client_disconnect", moves_on=False)
