@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from failover import grouping, queries, sync, verbs
 from failover.breaker import board
-from failover.breaker.state import State
+from failover.breaker.circuit import State
 from failover.members import Members, MembersField, Row
 from failover.models import FailoverGroup
 from modelhotel.core.faults import Refusal

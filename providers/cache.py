@@ -40,6 +40,7 @@ class ProviderRow:
     created_at: float
     inventory_stale: bool
     max_in_flight: int | None = None
+    quota_reserve_percent: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +101,7 @@ def row_of(p: "Provider") -> ProviderRow:
         created_at=p.created_at.timestamp(),
         inventory_stale=p.inventory_stale,
         max_in_flight=p.max_in_flight,
+        quota_reserve_percent=p.quota_reserve_percent,
     )
 
 

@@ -95,3 +95,24 @@ class Model(models.Model):
 
     def __str__(self) -> str:
         return self.model_id
+
+
+class QuotaSnapshot(models.Model):
+    """What a provider last said about a quota, per kind (``usage``, ``balance``, ``account``).
+
+    *http_status*: 200; 204 = the account has no quota; 424 = the key was refused; 0 = never fetched. A failed attempt
+    keeps payload, status and *fetched_at* and leaves *last_error*.
+    """
+
+    provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="quota_snapshots")
+    kind = models.CharField(max_length=10)
+    payload = models.JSONField(null=True)
+    http_status = models.PositiveSmallIntegerField(default=0)
+    fetched_at = models.DateTimeField(null=True)
+    source = models.CharField(max_length=10)
+    last_error = models.TextField(blank=True, default="")
+    last_attempt_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "provider_quota_snapshots"
+        constraints = [models.UniqueConstraint(fields=["provider", "kind"], name="provider_quota_snapshots_key")]

@@ -1,6 +1,7 @@
 """The circuit breaker; :func:`board` is the one of this process."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 
 from failover.breaker.board import Board
 from failover.breaker.rules import BreakerSettings, of_options
@@ -8,6 +9,11 @@ from modelhotel.core import options
 from modelhotel.core.clock import SYSTEM
 from modelhotel.core.options import Options
 from providers import cache
+
+log = logging.getLogger("circuit-breaker")
+
+#: Told the provider of every circuit that opens on answers; whoever is told must return at once.
+openings: list[Callable[[str], None]] = []
 
 
 class _Settings:
@@ -30,8 +36,16 @@ def _name_of(provider_id: str) -> str:
     return row.name if row else ""
 
 
+def _opened(provider_id: str) -> None:
+    for tell in tuple(openings):
+        try:
+            tell(provider_id)
+        except Exception:  # what is told must not change what was decided
+            log.exception("circuit-breaker: opening not told")
+
+
 def _new() -> Board:
-    return Board(SYSTEM, _Settings(), _name_of)
+    return Board(SYSTEM, _Settings(), _name_of, opened=_opened)
 
 
 _board = _new()

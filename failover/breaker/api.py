@@ -14,7 +14,7 @@ from ninja import Router
 from failover import table
 from failover.breaker import board, view
 from failover.breaker.board import Reset
-from failover.breaker.state import State
+from failover.breaker.circuit import State
 from failover.table import Group
 from modelhotel.core.faults import Refusal
 from modelhotel.core.ids import parse_uuid

@@ -11,22 +11,25 @@ once, at its start, and leaves the board alone when it is off. What people see (
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from failover.breaker import circuit as facts
 from failover.breaker import report, view
 from failover.breaker import state as machine
-from failover.breaker.report import Report
+from failover.breaker.circuit import Circuit, Moment, State
+from failover.breaker.circuits import Circuits
+from failover.breaker.pins import Advice, Evidence
+from failover.breaker.quota import Pass, Told
+from failover.breaker.report import PinNote, Report
 from failover.breaker.rules import BreakerSettings
-from failover.breaker.state import Circuit, Moment, Move, State
+from failover.breaker.state import Move
 from failover.verdict import Judgement, Verdict
 from modelhotel.core.clock import Clock
 from providers.ports import CircuitHealth
-
-#: Circuits per provider above which a closed one is dropped for each new one.
-CAPACITY = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,31 @@ class Reset:
     previous: State
 
 
-class Board:
-    """*settings* is asked at the moment of each decision; *name_of* maps a provider id to its current name."""
+def _nobody(provider_id: str) -> None:
+    return None
 
-    def __init__(self, clock: Clock, settings: Callable[[], BreakerSettings], name_of: Callable[[str], str]) -> None:
+
+class Board:
+    """*settings* is asked at the moment of each decision; *name_of* maps a provider id to its current name; *chance*
+    yields [0, 1); *opened* is told the provider of every circuit that opened on answers, and must return at once.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        settings: Callable[[], BreakerSettings],
+        name_of: Callable[[str], str],
+        chance: Callable[[], float] = random.random,
+        opened: Callable[[str], None] = _nobody,
+    ) -> None:
         self.clock = clock
         self.settings = settings
         self.name_of = name_of
-        self._circuits: dict[str, dict[str, Circuit]] = {}
-        # Providers with a circuit that is not closed, and these circuits; replaced whole, so readers need no lock.
-        self._troubled: dict[str, tuple[Circuit, ...]] = {}
+        self.chance = chance
+        self.opened = opened
+        self._circuits = Circuits()
+        self._troubled = self._circuits.troubled
+        self._advice: Mapping[str, Advice] = {}
         self._lock = threading.Lock()
 
     @property
@@ -76,13 +94,14 @@ class Board:
             return FREE
         rules, now = self.settings(), self.clock.monotonic()
         with self._lock:
-            blocking = self._blocking(provider_id, now, rules)
-            own = self._find(provider_id, model)
-            if own is not None and machine.blocking(own, now, rules):
-                return Gate("blocked", machine.retry_at(own, rules))
-            if len(blocking) >= rules.span:
-                return Gate("blocked", machine.earliest(blocking, rules))
-            return _LEASED if own is not None and machine.leased(own, now, rules) else FREE
+            blocking = self._circuits.blocking(provider_id, now, rules)
+            own = self._circuits.find(provider_id, model)
+            if own is not None and facts.blocking(own, now, rules):
+                return Gate("blocked", facts.retry_at(own, rules), facts.wait_of(own, rules).quota_pinned)
+            if facts.skips_provider(blocking, rules):
+                pinned = all(facts.wait_of(circuit, rules).quota_pinned for circuit in blocking)
+                return Gate("blocked", facts.earliest(blocking, rules), pinned)
+            return _LEASED if own is not None and facts.leased(own, now, rules) else FREE
 
     def admit(self, provider_id: str, model: str, holder: object, *, alone: bool, direct: bool = False) -> bool:
         """Ask for the pair right before an attempt's first try; *holder* is the attempt.
@@ -96,7 +115,7 @@ class Board:
             return True
         rules, now = self.settings(), self._moment()
         with self._lock:
-            circuit = self._find(provider_id, model)
+            circuit = self._circuits.find(provider_id, model)
             if circuit is None:
                 return True
             move = machine.ask(circuit, now, rules)
@@ -110,7 +129,7 @@ class Board:
         if provider_id not in self._troubled:
             return
         with self._lock:
-            circuit = self._find(provider_id, model)
+            circuit = self._circuits.find(provider_id, model)
             if circuit is not None:
                 machine.end_lease(circuit, holder)
 
@@ -123,21 +142,28 @@ class Board:
         if judgement.verdict is Verdict.NOOP:
             return
         if judgement.verdict is Verdict.SUCCESS and provider_id not in self._troubled:
-            circuit = self._find(provider_id, model)
+            circuit = self._circuits.find(provider_id, model)
             if circuit is not None and machine.confirm(circuit, judgement, self.clock.monotonic(), self.clock.now()):
                 return
         rules, now = self.settings(), self._moment()
         with self._lock:
-            circuit = self._find(provider_id, model)
+            circuit = self._circuits.find(provider_id, model)
             if circuit is None:
                 if not self.name_of(provider_id):
                     return  # deleted while the attempt ran: nothing of it comes back
-                circuit = self._create(provider_id, model)
-            move = machine.land(circuit, judgement, now, rules)
-            told = self._moved(provider_id, circuit, move, now, rules) if move else None
+                circuit = self._circuits.create(provider_id, model)
+            pin = circuit.pin
+            move = machine.land(circuit, judgement, now, rules, self._evidence(provider_id, judgement))
+            told: Report | PinNote | None = None
+            if move is not None:
+                told = self._moved(provider_id, circuit, move, now, rules)
+            elif circuit.pin is not pin:
+                told = PinNote.of(provider_id, circuit, report.LONGER_CLAIM, rules)
         if judgement.verdict in (Verdict.CHARGE, Verdict.EXHAUSTED):
             report.tell_recording(provider_id, self._name(provider_id), model, judgement)
         self._tell(told)
+        if move is not None and move.after is State.OPEN:
+            self.opened(provider_id)
 
     def provider_open(self, provider_id: str) -> bool:
         """The provider-wide verdict: is it skipped for every model? Derived from the circuits on each call."""
@@ -145,7 +171,7 @@ class Board:
             return False
         rules, now = self.settings(), self.clock.monotonic()
         with self._lock:
-            return rules.enabled and self._skipped(provider_id, now, rules)
+            return rules.enabled and self._circuits.skipped(provider_id, now, rules)
 
     def health(self, provider_id: str) -> CircuitHealth:
         """What the circuits say about a provider's health; nothing while the breaker is switched off."""
@@ -155,8 +181,8 @@ class Board:
         if not rules.enabled:
             return CircuitHealth()
         with self._lock:
-            states = {machine.reported(c, now, rules) for c in self._troubled.get(provider_id, ())}
-            skipped = self._skipped(provider_id, now, rules)
+            states = {facts.reported(c, now, rules) for c in self._troubled.get(provider_id, ())}
+            skipped = self._circuits.skipped(provider_id, now, rules)
         return CircuitHealth(skipped, any_open=State.OPEN in states, half_open=State.HALF_OPEN in states)
 
     def state_of(self, provider_id: str) -> State:
@@ -167,16 +193,16 @@ class Board:
 
     def states(self) -> dict[str, State]:
         """:meth:`state_of` for every provider that has circuits; nothing while the breaker is switched off."""
-        return {pid: self.state_of(pid) for pid in tuple(self._circuits)} if self.settings().enabled else {}
+        return {pid: self.state_of(pid) for pid in self._circuits.providers()} if self.settings().enabled else {}
 
     def status(self, members: Mapping[str, str], detail: bool) -> dict[str, object]:
         """The body of the status API. *members*: id and name of every provider that is in some group."""
         rules, now = self.settings(), self.clock.monotonic()
         worst = dict.fromkeys(members, State.CLOSED)
         rows: list[view.Row] = []
-        for provider_id in tuple(self._circuits) if rules.enabled else ():
+        for provider_id in self._circuits.providers() if rules.enabled else ():
             with self._lock:
-                circuits = tuple(self._circuits.get(provider_id, {}).values())
+                circuits = self._circuits.of(provider_id)
                 if not circuits:
                     continue
                 worst[provider_id] = view.worst(circuits, now, rules)
@@ -189,23 +215,23 @@ class Board:
         """Clear by hand: one circuit, all of one provider, or (without arguments) everything. What was cleared."""
         with self._lock:
             if provider_id is None:
-                pairs = [(pid, name) for pid, by_model in self._circuits.items() for name in by_model]
+                pairs = list(self._circuits.pairs())
             elif model is None:
-                pairs = [(provider_id, name) for name in self._circuits.get(provider_id, ())]
+                pairs = [(provider_id, circuit.model) for circuit in self._circuits.of(provider_id)]
             else:
                 pairs = [(provider_id, model)]
         return self.reset_pairs(pairs)
 
     def reset_pairs(self, pairs: Iterable[tuple[str, str]]) -> list[Reset]:
-        """Clear exactly these (provider id, model) circuits, with counts, backoff and lease; no event."""
+        """Clear exactly these (provider id, model) circuits, with counts, backoff, pin and lease; no event."""
         rules, now = self.settings(), self.clock.monotonic()
         cleared: list[Reset] = []
         with self._lock:
             for provider_id, model in pairs:
-                circuit = self._find(provider_id, model)
+                circuit = self._circuits.find(provider_id, model)
                 if circuit is not None:
-                    cleared.append(Reset(provider_id, model, machine.reported(circuit, now, rules)))
-                    self._drop(provider_id, model)
+                    cleared.append(Reset(provider_id, model, facts.reported(circuit, now, rules)))
+                    self._circuits.drop(provider_id, model)
         for done in cleared:
             report.tell_reset(done.provider_id, done.model, done.previous)
         return cleared
@@ -213,15 +239,53 @@ class Board:
     def forget(self, provider_id: str) -> None:
         """The provider is deleted: its circuits go without a word."""
         with self._lock:
-            self._circuits.pop(provider_id, None)
-            self._troubled.pop(provider_id, None)
+            self._circuits.forget(provider_id)
 
     def keep_only(self, provider_ids: Collection[str]) -> None:
         """Forget every provider that is not among *provider_ids*."""
         with self._lock:
-            gone = [pid for pid in self._circuits if pid not in provider_ids]
+            gone = [pid for pid in self._circuits.providers() if pid not in provider_ids]
         for pid in gone:
             self.forget(pid)
+
+    def take_advice(self, advice: Mapping[str, Advice], recovered: Collection[str]) -> None:
+        """What a pass over the quota readings found: who is spent until when, and who is affirmatively not.
+
+        Open circuits wait longer where a reading says so, a spent account that nothing keeps dark gets a circuit of
+        its own, and the pins of the recovered are released.
+        """
+        rules = self.settings()
+        if not rules.enabled:
+            self._advice = advice
+            return
+        step = Pass(self._circuits, rules, self._moment(), self.chance)
+        self._for_each(advice, lambda pid: step.retarget(pid, advice[pid]))
+        self._advice = advice
+        self._for_each((pid for pid in advice if self.name_of(pid)), lambda pid: step.seed(pid, advice[pid]))
+        self._for_each(recovered, step.recover)
+        self._for_each(tuple(self._troubled), step.sweep)
+
+    def drop_advice(self) -> None:
+        """The readings can not be had: nobody is pinned on their word from now on; pins in force stay."""
+        self._advice = {}
+
+    def release_pins(self) -> int:
+        """The quota is not read any more: drop the advice and every pin; how many there were."""
+        self.drop_advice()
+        step = Pass(self._circuits, self.settings(), self._moment(), self.chance)
+        told = self._for_each(self._circuits.providers(), step.blind)
+        return sum(isinstance(one, PinNote) for one in told)
+
+    def _for_each(self, provider_ids: Iterable[str], change: Callable[[str], Told]) -> Told:
+        """Apply *change* to one provider after the other, each under the lock, and tell about it after it."""
+        everything: Told = []
+        for provider_id in provider_ids:
+            with self._lock:
+                told = change(provider_id)
+            for one in told:
+                self._tell(one)
+            everything += told
+        return everything
 
     def _moment(self) -> Moment:
         return Moment(self.clock.monotonic(), self.clock.now())
@@ -229,62 +293,26 @@ class Board:
     def _name(self, provider_id: str) -> str:
         return self.name_of(provider_id) or provider_id
 
-    def _tell(self, told: Report | None) -> None:
-        if told is not None:
+    def _tell(self, told: Report | PinNote | None) -> None:
+        if isinstance(told, PinNote):
+            report.tell_pin(told)
+        elif told is not None:
             report.tell(told, self._name(told.provider_id))
 
     # Everything below runs under the lock.
 
-    def _find(self, provider_id: str, model: str) -> Circuit | None:
-        by_model = self._circuits.get(provider_id)
-        return None if by_model is None else by_model.get(model)
-
-    def _create(self, provider_id: str, model: str) -> Circuit:
-        by_model = self._circuits.setdefault(provider_id, {})
-        if len(by_model) >= CAPACITY:
-            closed = [c for c in by_model.values() if c.state is State.CLOSED]
-            if closed:
-                victim = min(closed, key=lambda c: (-1.0 if c.last_charged is None else c.last_charged, c.model))
-                del by_model[victim.model]
-        circuit = by_model[model] = Circuit(model)
-        return circuit
-
-    def _drop(self, provider_id: str, model: str) -> None:
-        by_model = self._circuits[provider_id]
-        del by_model[model]
-        if not by_model:
-            del self._circuits[provider_id]
-        self._note_troubled(provider_id)
-
-    def _note_troubled(self, provider_id: str) -> None:
-        circuits = self._circuits.get(provider_id, {}).values()
-        troubled = tuple(c for c in circuits if c.state is not State.CLOSED)
-        if troubled:
-            self._troubled[provider_id] = troubled
-        else:
-            self._troubled.pop(provider_id, None)
+    def _evidence(self, provider_id: str, judgement: Judgement) -> Evidence:
+        return Evidence(
+            judgement.rate_limited,
+            judgement.pin_hint,
+            judgement.account,
+            self._advice.get(provider_id),
+            self.chance(),
+            self.chance(),
+        )
 
     def _moved(self, provider_id: str, circuit: Circuit, move: Move, now: Moment, rules: BreakerSettings) -> Report:
         """A circuit changed its state: keep the index right and read what is told about it."""
-        self._note_troubled(provider_id)
-        return Report(
-            provider_id=provider_id,
-            model=circuit.model,
-            move=move,
-            cause=circuit.last_cause,
-            status=circuit.last_status,
-            consecutive_fails=circuit.consecutive_fails,
-            failed_probes=circuit.failed_probes,
-            wait=machine.NO_WAIT if move.after is State.CLOSED else machine.wait_of(circuit, rules),
-            retry_at=machine.retry_wall(circuit, rules),
-            provider_open=self._skipped(provider_id, now.mono, rules),
-            opens=circuit.opens,
-            at=now.wall,
-        )
-
-    def _blocking(self, provider_id: str, now: float, rules: BreakerSettings) -> list[Circuit]:
-        return [c for c in self._troubled.get(provider_id, ()) if machine.blocking(c, now, rules)]
-
-    def _skipped(self, provider_id: str, now: float, rules: BreakerSettings) -> bool:
-        """The provider-wide verdict: enough distinct models of it are dark."""
-        return len(self._blocking(provider_id, now, rules)) >= rules.span
+        self._circuits.note(provider_id)
+        skipped = self._circuits.skipped(provider_id, now.mono, rules)
+        return Report.of(provider_id, circuit, move, now, rules, provider_open=skipped)

@@ -9,7 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from failover.breaker.state import OPENS_WINDOW, Event, Move, State, Wait
+from failover.breaker import circuit as facts
+from failover.breaker.circuit import Circuit, Moment, State, Wait
+from failover.breaker.pins import Source
+from failover.breaker.rules import BreakerSettings
+from failover.breaker.state import OPENS_WINDOW, Event, Move
 from failover.verdict import Judgement, Verdict
 from modelhotel.core import durations, events, metrics
 from modelhotel.core.clock import rfc3339
@@ -40,19 +44,67 @@ class Report:
     opens: int
     at: datetime
 
+    @classmethod
+    def of(
+        cls, provider_id: str, circuit: Circuit, move: Move, now: Moment, rules: BreakerSettings, *, provider_open: bool
+    ) -> "Report":
+        return cls(
+            provider_id=provider_id,
+            model=circuit.model,
+            move=move,
+            cause=circuit.last_cause,
+            status=circuit.last_status,
+            consecutive_fails=circuit.consecutive_fails,
+            failed_probes=circuit.failed_probes,
+            wait=facts.NO_WAIT if move.after is State.CLOSED else facts.wait_of(circuit, rules),
+            retry_at=facts.retry_wall(circuit, rules),
+            provider_open=provider_open,
+            opens=circuit.opens,
+            at=now.wall,
+        )
+
     @property
     def unstable(self) -> bool:
         return self.move.after is State.OPEN and self.opens == UNSTABLE_OPENS
 
 
-def _line(report: Report) -> tuple[int, str]:
-    """Level and text of the log line of this transition."""
+#: What moved a pin of a circuit that stays as it is.
+RETARGETED = "circuit-breaker: quota pin retargeted (fresh exhaustion reading)"
+LONGER_CLAIM = "circuit-breaker: quota pin replaced (longer claim)"
+_SPENT = (Event.EXHAUSTED, Event.STILL_SPENT)
+
+
+@dataclass(frozen=True, slots=True)
+class PinNote:
+    """A pin that was changed or released without a change of state. *ms* is the wait from then on; *state*, the
+    reported one, is told of a release."""
+
+    text: str
+    provider_id: str
+    model: str
+    ms: int
+    state: State | None
+
+    @classmethod
+    def of(
+        cls, provider_id: str, circuit: Circuit, text: str, rules: BreakerSettings, state: State | None = None
+    ) -> "PinNote":
+        return cls(text, provider_id, circuit.model, facts.wait_of(circuit, rules).ms, state)
+
+
+def _line(report: Report) -> tuple[int, str] | None:
+    """Level and text of the log line of this transition; None where there is another one for it."""
+    if report.move.event is Event.SEED:
+        if report.move.after is State.CLOSED:
+            return None
+        why = "reserve reached" if report.wait.pin_source == Source.RESERVE else "exhausted"
+        return logging.WARNING, f"circuit-breaker: {report.cause} - {why}"
     match report.move.before, report.move.after:
         case State.CLOSED, State.OPEN:
-            suffix = " (exhausted)" if report.move.event is Event.EXHAUSTED else ""
+            suffix = " (exhausted)" if report.move.event in _SPENT else ""
             return logging.WARNING, f"circuit-breaker: model state=closed→open{suffix}"
         case State.HALF_OPEN, State.OPEN:
-            drew = "probe drew exhaustion" if report.move.event is Event.EXHAUSTED else "probe failed"
+            drew = "probe drew exhaustion" if report.move.event in _SPENT else "probe failed"
             return logging.WARNING, f"circuit-breaker: model state=half-open→open ({drew})"
         case State.OPEN, State.HALF_OPEN:
             return logging.INFO, "circuit-breaker: model state=open→half-open (cooldown elapsed)"
@@ -65,7 +117,7 @@ def open_message(report: Report, provider: str) -> str:
     if report.provider_open:
         text += " (provider skipped)"
     text += f": {report.cause}"
-    if report.wait.backed_off:
+    if report.wait.backing_off:
         noun = "retry" if report.failed_probes == 1 else "retries"
         wait = durations.short(report.wait.seconds)
         text += f" (backing off after {report.failed_probes} failed {noun}, next retry in {wait})"
@@ -101,7 +153,10 @@ def metadata(report: Report, provider: str) -> dict[str, object]:
 
 
 def _log_move(report: Report, provider: str) -> None:
-    level, text = _line(report)
+    line = _line(report)
+    if line is None:
+        return
+    level, text = line
     attrs = {
         "provider": provider,
         "provider_id": report.provider_id,
@@ -182,6 +237,15 @@ def tell_recording(provider_id: str, provider: str, model: str, judgement: Judge
         return
     attrs |= {"provider": provider, "provider_id": provider_id, "model": model}
     _guarded(lambda: proxy_log.warning(text, extra={"attrs": attrs}))
+
+
+def tell_pin(note: PinNote) -> None:
+    """The line about a pin that moved; the circuit stays as it is, so there is no event. Never raises."""
+    attrs: dict[str, object] = {"provider_id": note.provider_id}
+    if note.state is not None:
+        attrs["state"] = note.state.value
+    attrs |= {"cooldown_ms": note.ms, "model": note.model}
+    _guarded(lambda: log.info(note.text, extra={"attrs": attrs}))
 
 
 def tell_reset(provider_id: str, model: str, previous: State) -> None:

@@ -9,7 +9,7 @@ from modelhotel.core.options import Options
 @dataclass(frozen=True, slots=True)
 class BreakerSettings:
     """Durations in seconds. *span*: blocking circuits that sideline a whole provider; *backoff_max* 0 = no backoff;
-    *probe_lease* 0 = everyone may probe.
+    *probe_lease* 0 = everyone may probe; *pin_max* 0 = no quota pins; *pin_probe* 0 = a claimed pin runs its length.
     """
 
     enabled: bool = True
@@ -18,6 +18,8 @@ class BreakerSettings:
     cooldown: float = 60.0
     probe_lease: float = 15.0
     backoff_max: float = 900.0
+    pin_max: float = 86_400.0
+    pin_probe: float = 3600.0
 
 
 def of_options(values: Options) -> BreakerSettings:
@@ -28,4 +30,6 @@ def of_options(values: Options) -> BreakerSettings:
         cooldown=values[catalogue.CIRCUIT_BREAKER_COOLDOWN],
         probe_lease=values[catalogue.CIRCUIT_BREAKER_PROBE_LEASE],
         backoff_max=values[catalogue.CIRCUIT_BREAKER_BACKOFF_MAX],
+        pin_max=values[catalogue.CIRCUIT_BREAKER_QUOTA_PIN_MAX],
+        pin_probe=values[catalogue.CIRCUIT_BREAKER_PIN_PROBE_INTERVAL],
     )

@@ -45,6 +45,7 @@ def _duration(
     slider: tuple[float, float, float] | None = None,
     zero_word: str = "",
     tokens: dict[str, float] | None = None,
+    in_form: bool = True,
 ) -> Option[float]:
     return REGISTRY.add(
         Option(
@@ -62,6 +63,7 @@ def _duration(
             slider=slider,
             zero_word=zero_word,
             tokens=tokens,
+            in_form=in_form,
         )
     )
 
@@ -219,6 +221,25 @@ CIRCUIT_BREAKER_PROBE_LEASE = _duration(
     maximum=600.0,
     slider=(0, 60, 5),
     zero_word="Everyone",
+)
+CIRCUIT_BREAKER_QUOTA_PIN_MAX = _duration(
+    "circuit_breaker_quota_pin_max",
+    "24h0m0s",
+    BREAKER,
+    "Quota Pin Limit",
+    "Ceiling for stretching a cooldown to the reset of a spent quota. Switched off, pins in force stop governing.",
+    group="Failover",
+    slider=(0, 7 * DAY, 3600),
+    zero_word="Disabled",
+)
+CIRCUIT_BREAKER_PIN_PROBE_INTERVAL = _duration(
+    "circuit_breaker_pin_probe_interval",
+    "1h0m0s",
+    BREAKER,
+    "Pin Probe Interval",
+    "How often a circuit that waits on an answer's own claim of a spent quota lets one request try it. 0s: never.",
+    group="Failover",
+    in_form=False,
 )
 CIRCUIT_BREAKER_BACKOFF_MAX = _duration(
     "circuit_breaker_backoff_max",
@@ -410,6 +431,19 @@ STALE_REQUEST_TIMEOUT = _duration(
     "Stale Request Timeout",
     "Rows left in flight longer than this are marked failed; checked every five minutes.",
     slider=(0, 7200, 300),
+    zero_word="Disabled",
+)
+QUOTA_REFRESH_INTERVAL_MIN = _int(
+    "quota_refresh_interval_min",
+    5,
+    0,
+    30,
+    STORAGE,
+    "Refresh Interval",
+    "How often the quotas of the providers are read. Disabled: every quota pin in force is released.",
+    group="Quota Badges",
+    unit="min",
+    slider=(0, 30, 1),
     zero_word="Disabled",
 )
 AUDIT_RETENTION_DAYS = _int(

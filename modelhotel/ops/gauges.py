@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from failover import breaker, windows
-from failover.breaker.state import State
+from failover.breaker.circuit import State
 from modelhotel.core import metrics
 from modelhotel.core.metrics import UNKNOWN, Gauge
 from providers import cache

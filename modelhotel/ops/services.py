@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 
 from django.conf import settings
 
+from failover.quotawatch import QuotaWatch
 from modelhotel import config_store
 from modelhotel.accounts import audit
 from modelhotel.accounts.sessions import SessionStore
 from modelhotel.core import changes, logqueue, snapshots
 from modelhotel.core.environment import Environment
 from modelhotel.core.leader import Job
-from modelhotel.ops import scrape, workers
+from modelhotel.ops import leases, scrape, workers
 from modelhotel.ops.jobs import Jobs
 from modelhotel.ops.lifecycle import Service
 from modelhotel.ops.nodes import Membership
@@ -43,7 +44,9 @@ def services(membership: Membership | None) -> Sequence[Service]:
     """*membership* is None in a worker: its supervisor speaks for the node."""
     env: Environment = settings.MH
     watcher = Watcher([snapshots.refresh_behind, membership.renew if membership else _orphan_watch()])
-    jobs = Jobs(JOBS, f"{env.node_name[:60]}:{os.getpid()}")
+    holder = f"{env.node_name[:60]}:{os.getpid()}"
+    jobs = Jobs(JOBS, holder)
+    quotas = QuotaWatch(lambda now, until: leases.claim("quota-poll", holder, now, until))
     return (
         Service("app log", lambda: APP_LOG.run(env.node_name), stop_app_log),
         *_relay(env),
@@ -53,6 +56,7 @@ def services(membership: Membership | None) -> Sequence[Service]:
         Service("audit", lambda: None, lambda: audit.stop(AUDIT)),
         Service("keys", KEYRING.warm, lambda: None),
         Service("watcher", watcher.start, watcher.stop),
+        Service("quotas", quotas.start, quotas.stop),
         Service("jobs", jobs.start, lambda: jobs.join(JOIN), halt=jobs.stop),
     )
 

@@ -30,7 +30,7 @@ def _passing(status: int) -> bool:
 class DiscoveryHttp:
     """The ``Http`` that listings are given. *keys* are masked in every text; *sleep* and *chance* are injected.
 
-    *attempts* 1 tells at once what is wrong: somebody looks on.
+    *attempts* 1 tells at once what is wrong: somebody looks on. *scope* names whose calls these are in the log.
     """
 
     def __init__(
@@ -40,12 +40,14 @@ class DiscoveryHttp:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
         attempts: int = ATTEMPTS,
+        scope: str = "discovery",
     ) -> None:
         self._client = client
         self._keys = tuple(keys)
         self._sleep = sleep
         self._chance = chance
         self._attempts = attempts
+        self._scope = scope
 
     async def get(self, url: str, headers: Iterable[Header]) -> Any:
         return await self._json("GET", url, headers, b"")
@@ -88,6 +90,6 @@ class DiscoveryHttp:
                 "wait_ms": round(wait * 1000),
                 "reason": sanitize.clean(reason, sanitize.RETRY_CHARACTERS, self._keys),
             }
-            log.info("discovery: call repeated", extra={"attrs": attrs})
+            log.info(f"{self._scope}: call repeated", extra={"attrs": attrs})
             await self._sleep(wait)
         raise AssertionError("unreachable")

@@ -63,6 +63,16 @@ class Http(Protocol):
         ...
 
 
+class QuotaReader(Protocol):
+    """How a type tells what is left of an account's quota. *kind*: ``usage``, ``balance`` or ``account``."""
+
+    kind: str
+
+    async def read(self, http: Http, base_url: str, key: str) -> Any:
+        """The payload to be kept, as JSON; None = the account has no such quota. Raises ListingError."""
+        ...
+
+
 def stub(model_id: str, owned_by: str = "", **more: Any) -> Listed:
     """A model of which only the id is known."""
     made = Listed(model_id, model_id, model_id, owned_by=owned_by, capabilities={"streaming": True})
@@ -112,6 +122,9 @@ class Kind:
     takes_json_schema: ClassVar[bool] = True
     #: True: a 200 may hold an error; each is shown to :meth:`disguised`.
     disguises_errors: ClassVar[bool] = False
+
+    #: None: the type tells nothing about quotas.
+    quota: ClassVar[QuotaReader | None] = None
 
     def root(self, base_url: str) -> str:
         """The base that endpoint paths are appended to, without trailing slash."""

@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 
 from failover import verdict
 from failover.breaker.board import Board
+from failover.breaker.circuit import State
 from failover.breaker.rules import BreakerSettings
-from failover.breaker.state import State
 from failover.verdict import Judgement, Verdict
 from modelhotel.core import events
 from modelhotel.core.clock import ManualClock
 
 MODELS, HOLDERS = ("m1", "m2", "m3"), ("a", "b", "c", "d")
-LEASE, LONGEST = 15.0, 900.0
+#: The longest wait of all is that of a claimed quota: an hour and its spread.
+LEASE, LONGEST = 15.0, 3600.0 * 1.05
 
 SPENT = verdict.of_status(402, moves_on=True, open_on_exhaustion=True)
 VERDICTS = st.sampled_from(
@@ -33,7 +34,7 @@ HAPPENING = st.one_of(
     st.tuples(st.just("release"), MODEL, HOLDER),
     st.tuples(st.just("record"), MODEL, VERDICTS),
     st.tuples(st.just("record"), MODEL, st.just(verdict.TRANSPORT)),
-    st.tuples(st.just("advance"), st.sampled_from([0.1, 14.9, 15.0, 60.0, 119.0, 900.0])),
+    st.tuples(st.just("advance"), st.sampled_from([0.1, 14.9, 15.0, 60.0, 119.0, 900.0, 3700.0])),
     st.tuples(st.just("reset"), MODEL),
 )
 
@@ -43,7 +44,7 @@ class Walk:
 
     def __init__(self):
         self.clock = ManualClock()
-        self.board = Board(self.clock, lambda: BreakerSettings(threshold=2, span=2), lambda pid: pid)
+        self.board = Board(self.clock, lambda: BreakerSettings(threshold=2, span=2), lambda pid: pid, lambda: 0.99)
 
     def happen(self, what, *args):
         if what == "advance":
@@ -122,5 +123,5 @@ def test_openings_and_closings_alternate(happenings):
         for before, after in pairwise(moves):
             assert (before["state"], after["state"]) != ("closed", "closed")
             if (before["state"], after["state"]) == ("open", "open"):
-                assert after["failed_probes"] == before["failed_probes"] + 1
+                assert after["failed_probes"] - before["failed_probes"] in (0, 1)
         assert not moves or moves[0]["state"] == "open"

@@ -7,9 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from failover.breaker import circuit as facts
 from failover.breaker import state as machine
+from failover.breaker.circuit import Circuit, Moment
 from failover.breaker.rules import BreakerSettings
-from failover.breaker.state import Circuit, Moment
 from failover.verdict import Judgement, Verdict
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -111,15 +112,15 @@ class OneCircuit(RuleBasedStateMachine):
         circuit = self.circuit
         found = (circuit.state, circuit.consecutive_fails, circuit.failed_probes, circuit.backoff, circuit.last_cause)
         assert found == (self.state, self.fails, self.probes, self.earned, self.last)
-        assert machine.blocking(circuit, self.now, self.rules) == self.waiting()
-        assert machine.leased(circuit, self.now, self.rules) == (self.state == "half-open" and self.held())
+        assert facts.blocking(circuit, self.now, self.rules) == self.waiting()
+        assert facts.leased(circuit, self.now, self.rules) == (self.state == "half-open" and self.held())
 
     @invariant()
     def a_closed_circuit_claims_nothing(self):
         if self.circuit.state == "closed":
             assert self.circuit.failed_probes == self.circuit.backoff == 0
-            assert machine.retry_at(self.circuit, self.rules) is None
-            assert not machine.wait_of(self.circuit, self.rules).backed_off
+            assert facts.retry_at(self.circuit, self.rules) is None
+            assert not facts.wait_of(self.circuit, self.rules).backed_off
 
     @invariant()
     def only_a_half_open_circuit_has_a_lease(self):

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from failover import verdict
+from failover.breaker import circuit as facts
 from failover.breaker import state as machine
+from failover.breaker.circuit import Circuit, Moment, State
 from failover.breaker.rules import BreakerSettings
-from failover.breaker.state import Circuit, Event, Moment, State
+from failover.breaker.state import Event
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RULES = BreakerSettings()
@@ -38,7 +40,7 @@ def circuit_in(state, fails=3):
     return circuit
 
 
-def facts(circuit):
+def shown(circuit):
     return (circuit.state, circuit.consecutive_fails, circuit.failed_probes, circuit.backoff, circuit.opens)
 
 
@@ -47,27 +49,33 @@ WANTED = {
     (CLOSED, Event.CHARGE): (CLOSED, 4, 0, 0, 0),
     (CLOSED, Event.LIMIT): (OPEN, 4, 0, 0, 1),
     (CLOSED, Event.EXHAUSTED): (OPEN, 5, 0, 0, 1),
+    (CLOSED, Event.STILL_SPENT): (OPEN, 5, 0, 0, 1),
     (CLOSED, Event.SUCCESS): (CLOSED, 0, 0, 0, 0),
     (CLOSED, Event.ALIVE): (CLOSED, 3, 0, 0, 0),
     (CLOSED, Event.SATURATED): (CLOSED, 3, 0, 0, 0),
     (CLOSED, Event.NOOP): (CLOSED, 3, 0, 0, 0),
     (CLOSED, Event.DUE): (CLOSED, 3, 0, 0, 0),
+    (CLOSED, Event.SEED): (OPEN, 3, 0, 0, 0),
     (OPEN, Event.CHARGE): (OPEN, 5, 1, 120, 2),
     (OPEN, Event.LIMIT): (OPEN, 5, 1, 120, 2),
     (OPEN, Event.EXHAUSTED): (OPEN, 5, 1, 120, 2),
+    (OPEN, Event.STILL_SPENT): (OPEN, 5, 1, 120, 2),
     (OPEN, Event.SUCCESS): (OPEN, 5, 1, 120, 2),
     (OPEN, Event.ALIVE): (OPEN, 5, 1, 120, 2),
     (OPEN, Event.SATURATED): (OPEN, 5, 1, 120, 2),
     (OPEN, Event.NOOP): (OPEN, 5, 1, 120, 2),
     (OPEN, Event.DUE): (HALF, 5, 1, 120, 2),
+    (OPEN, Event.SEED): (OPEN, 5, 1, 120, 2),
     (HALF, Event.CHARGE): (OPEN, 5, 2, 240, 3),
     (HALF, Event.LIMIT): (OPEN, 5, 2, 240, 3),
     (HALF, Event.EXHAUSTED): (OPEN, 5, 2, 240, 3),
+    (HALF, Event.STILL_SPENT): (OPEN, 5, 1, 120, 3),
     (HALF, Event.SUCCESS): (CLOSED, 0, 0, 0, 2),
     (HALF, Event.ALIVE): (CLOSED, 0, 0, 0, 2),
     (HALF, Event.SATURATED): (HALF, 5, 1, 120, 2),
     (HALF, Event.NOOP): (HALF, 5, 1, 120, 2),
     (HALF, Event.DUE): (HALF, 5, 1, 120, 2),
+    (HALF, Event.SEED): (OPEN, 5, 1, 120, 2),
 }
 
 
@@ -81,11 +89,11 @@ def test_each_pair_moves_as_the_table_says(state, event):
     opened = circuit.opened_at
     move = machine.advance(circuit, event, at(300), RULES)
     wanted = WANTED[state, event]
-    assert facts(circuit) == wanted
+    assert shown(circuit) == wanted
     assert (move is None) == (wanted[0] is state)
     if move is not None:
         assert (move.before, move.after, move.event) == (state, wanted[0], event)
-    opens_now = wanted[0] is OPEN and state is not OPEN
+    opens_now = wanted[0] is OPEN and (state is not OPEN or event is Event.SEED)
     assert circuit.opened_at == (1300.0 if opens_now else opened)
     assert (circuit.lease is not None) == (circuit.state is HALF and state is HALF)
 
@@ -133,8 +141,8 @@ def test_an_open_circuit_leaves_only_when_its_wait_is_over_and_someone_asks():
     circuit = Circuit("m")
     machine.advance(circuit, Event.EXHAUSTED, at(0), RULES)
     assert machine.ask(circuit, at(59.999), RULES) is None
-    assert machine.reported(circuit, at(59.999).mono, RULES) is OPEN
-    assert machine.reported(circuit, at(60).mono, RULES) is HALF
+    assert facts.reported(circuit, at(59.999).mono, RULES) is OPEN
+    assert facts.reported(circuit, at(60).mono, RULES) is HALF
     assert circuit.state is OPEN
     assert machine.ask(circuit, at(60), RULES) is not None
     assert circuit.state is HALF
@@ -162,7 +170,7 @@ def test_asking_a_closed_circuit_changes_nothing():
 def test_the_effective_cooldown(backoff, base, ceiling, wait, backed_off):
     """circuit-breaker 39"""
     rules = replace(RULES, cooldown=base, backoff_max=ceiling)
-    found = machine.wait_of(Circuit("m", backoff=backoff), rules)
+    found = facts.wait_of(Circuit("m", backoff=backoff), rules)
     assert (found.seconds, found.backed_off, found.ms) == (wait, backed_off, wait * 1000)
 
 
@@ -172,13 +180,13 @@ def test_a_lease_has_one_holder_and_ends_by_itself():
     assert machine.take_lease(circuit, "a", 1200.0, RULES)
     assert not machine.take_lease(circuit, "b", 1214.9, RULES)
     assert machine.take_lease(circuit, "a", 1214.9, RULES), "its own"
-    assert machine.leased(circuit, 1214.9, RULES)
-    assert not machine.leased(circuit, 1215.0, RULES), "counted from its taking, not prolonged by its holder"
+    assert facts.leased(circuit, 1214.9, RULES)
+    assert not facts.leased(circuit, 1215.0, RULES), "counted from its taking, not prolonged by its holder"
     assert machine.take_lease(circuit, "b", 1215.0, RULES)
     machine.end_lease(circuit, "a")
-    assert machine.leased(circuit, 1216.0, RULES), "a late release of the former holder"
+    assert facts.leased(circuit, 1216.0, RULES), "a late release of the former holder"
     machine.end_lease(circuit, "b")
-    assert not machine.leased(circuit, 1216.0, RULES)
+    assert not facts.leased(circuit, 1216.0, RULES)
 
 
 def test_without_a_lease_time_everyone_is_admitted():

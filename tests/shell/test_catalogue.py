@@ -29,6 +29,8 @@ SPECIFIED = {
     "circuit_breaker_span_models": ("int", "2", 1, 100, catalogue.BREAKER, "Models Before Provider Skip"),
     "circuit_breaker_cooldown": ("duration", "1m0s", ">0", 8760 * HOUR, catalogue.BREAKER, "Cooldown Period"),
     "circuit_breaker_probe_lease": ("duration", "15s", 0, 600, catalogue.BREAKER, "Probe Lease"),
+    "circuit_breaker_quota_pin_max": ("duration", "24h0m0s", 0, 8760 * HOUR, catalogue.BREAKER, "Quota Pin Limit"),
+    "circuit_breaker_pin_probe_interval": ("duration", "1h0m0s", 0, 8760 * HOUR, catalogue.BREAKER, None),
     "circuit_breaker_backoff_max": ("duration", "15m0s", 0, 8760 * HOUR, catalogue.BREAKER, "Backoff Limit"),
     "hedging_enabled": ("bool", "false", None, None, catalogue.BREAKER, "Hedge Slow Streams"),
     "hedge_delay": ("duration", "4s", 0, 8760 * HOUR, catalogue.BREAKER, "Hedge Delay"),
@@ -60,6 +62,7 @@ SPECIFIED = {
         "Data Storage and Logging",
         "Stale Request Timeout",
     ),
+    "quota_refresh_interval_min": ("int", "5", 0, 30, "Data Storage and Logging", "Refresh Interval"),
     "audit_retention_days": ("int", "90", 1, 3650, "Data Storage and Logging", "Audit Retention"),
 }
 FIXABLE = {

@@ -16,6 +16,8 @@ NAMES = {A: "Aurora", B: "Borealis"}
 SUCCESS = verdict.success(200)
 SATURATED = Judgement(Verdict.SATURATED, "upstream status 429 (saturated)", 429, "noop")
 NOOP = verdict.NONE
+#: Opens on one answer and claims nothing about how long: no pin.
+SPENT = Judgement(Verdict.EXHAUSTED, "upstream status 429 (exhausted)", 429, "charge", rate_limited=True)
 
 
 def status(code, *, moves_on=True, opens=True):
@@ -32,7 +34,11 @@ class Bench(Board):
     def __init__(self, clock):
         self.rules = BreakerSettings()
         self.reads = 0
-        super().__init__(clock, self._settings, lambda pid: NAMES.get(pid, ""))
+        self.drawn = 0.0
+        self.asked = []
+        super().__init__(
+            clock, self._settings, lambda pid: NAMES.get(pid, ""), chance=lambda: self.drawn, opened=self.asked.append
+        )
 
     def _settings(self):
         self.reads += 1
@@ -46,7 +52,7 @@ class Bench(Board):
             self.record(provider, model, judgement)
 
     def open(self, provider=A, model="m"):
-        self.say(status(402), provider=provider, model=model)
+        self.say(SPENT, provider=provider, model=model)
         assert self.gate(provider, model).state == "blocked"
 
     def ask(self, holder="someone", *, provider=A, model="m", alone=False, direct=False):

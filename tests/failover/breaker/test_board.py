@@ -4,8 +4,8 @@ import pytest
 
 from failover import verdict
 from failover.breaker.board import FREE
-from failover.breaker.state import State
-from tests.failover.breaker.conftest import NOOP, SATURATED, SUCCESS, A, B, alive, status
+from failover.breaker.circuit import State
+from tests.failover.breaker.conftest import NOOP, SATURATED, SPENT, SUCCESS, A, B, alive, status
 
 BAD = status(503)
 
@@ -264,10 +264,10 @@ def test_after_the_first_failure_the_other_results_change_nothing(due, told):
     for n in range(20):
         due.ask(n, alone=True)
     told.clear()
-    due.say(BAD, *[SUCCESS] * 5, *[BAD] * 5, *[alive()] * 5, *[status(402)] * 4)
+    due.say(BAD, *[SUCCESS] * 5, *[BAD] * 5, *[alive()] * 5, *[SPENT] * 4)
     circuit = due.circuit()
     assert (circuit["state"], circuit["failed_probes"], circuit["cooldown_ms"]) == ("open", 1, 120_000)
-    assert circuit["last_cause"] == "upstream status 402 (exhausted)"
+    assert circuit["last_cause"] == "upstream status 429 (exhausted)"
     assert len(told) == 1
 
 

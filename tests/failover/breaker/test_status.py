@@ -4,8 +4,8 @@ import msgspec
 
 from failover.breaker import view
 from failover.breaker.board import Reset
+from failover.breaker.circuit import Circuit, State
 from failover.breaker.rules import BreakerSettings
-from failover.breaker.state import Circuit, State
 from tests.failover.breaker.conftest import SATURATED, SUCCESS, A, B, status
 
 BAD = status(503)

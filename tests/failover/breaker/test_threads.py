@@ -11,6 +11,7 @@ from failover.breaker.board import Board
 from failover.breaker.rules import BreakerSettings
 from modelhotel.core import events
 from modelhotel.core.clock import SYSTEM
+from tests.failover.breaker.conftest import SPENT
 
 FAST = BreakerSettings(threshold=3, cooldown=0.001, probe_lease=0.002, backoff_max=0.0)
 DEADLINE = 20.0
@@ -101,7 +102,7 @@ def test_charges_from_many_threads_open_once_at_the_threshold():
 def test_one_of_many_threads_gets_the_probe(clock):
     for _ in range(50):
         board = Board(clock, BreakerSettings, lambda pid: pid)
-        board.record("p", "m", verdict.of_status(402, moves_on=True, open_on_exhaustion=True))
+        board.record("p", "m", SPENT)
         clock.advance(60)
         start, admitted = threading.Barrier(8), []
 

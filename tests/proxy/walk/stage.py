@@ -185,12 +185,12 @@ class Stage:
 
     def fails(self, name: str, model: str = "m") -> int:
         """Consecutive charges of a circuit."""
-        circuit = self.board._find(f"00000000-0000-4000-8000-{ord(name[0]):012d}", model)
+        circuit = self.board._circuits.find(f"00000000-0000-4000-8000-{ord(name[0]):012d}", model)
         return circuit.consecutive_fails if circuit is not None else 0
 
     def cause(self, name: str, model: str = "m") -> tuple[str, int]:
         """Phrase and status of the last verdict a circuit noted."""
-        circuit = self.board._find(f"00000000-0000-4000-8000-{ord(name[0]):012d}", model)
+        circuit = self.board._circuits.find(f"00000000-0000-4000-8000-{ord(name[0]):012d}", model)
         return ("", 0) if circuit is None else (circuit.last_cause, circuit.last_status)
 
     def state(self, name: str) -> str:

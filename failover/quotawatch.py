@@ -1,0 +1,189 @@
+"""When quotas are read: every few minutes by one process of all, and out of turn for a provider whose circuit opens.
+
+Each process passes the stored readings on to its own circuits: the one that polls right after the poll, the others
+once it must be over.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from django.db import close_old_connections, connection
+
+from failover import breaker
+from failover.advice import Advisor
+from modelhotel.core import catalogue, options
+from modelhotel.core.clock import SYSTEM, Clock
+from providers import cache, control
+from providers.cache import Catalogue, ProviderRow
+from providers.quota import fetch, store
+from providers.quota.fetch import Fetcher
+
+T = TypeVar("T")
+log = logging.getLogger("quota")
+
+#: Seconds between two readings of one provider that its circuits ask for.
+DEBOUNCE = 60.0
+#: Seconds that the pass after such a reading may take, apart from the reading itself.
+PASS_SECONDS = 30.0
+#: Seconds after which the poll of another process is over, stored answers included.
+LAG = fetch.SECONDS + 5.0
+_JOIN_SECONDS = 5.0
+
+
+def interval() -> float:
+    """Seconds between two polls; 0 = switched off."""
+    return options.current()[catalogue.QUOTA_REFRESH_INTERVAL_MIN] * 60.0
+
+
+#: (now, until) -> whether this process polls this time.
+Lead = Callable[[datetime, datetime], bool]
+
+
+class QuotaWatch:
+    """A thread that sleeps until something is due (:meth:`turn`) or changed."""
+
+    def __init__(
+        self, lead: Lead, clock: Clock = SYSTEM, fetcher: Fetcher | None = None, advisor: Advisor | None = None
+    ) -> None:
+        self._lead = lead
+        self._clock = clock
+        self._fetcher = fetcher or Fetcher(clock)
+        self._advisor = advisor or Advisor(breaker.board, clock, interval)
+        self._last = clock.monotonic()
+        self._late: float | None = None
+        self._blind = False
+        self._reserves: Mapping[str, int] = {}
+        self._judge_again = False
+        self._asked: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+        self._leave: list[Callable[[], object]] = []
+
+    def start(self) -> None:
+        self._reserves = _reserves(cache.SNAPSHOT.current)
+        cache.SNAPSHOT.listeners.append(self._catalogue_changed)
+        breaker.openings.append(self.wanted)
+        self._leave = [
+            lambda: cache.SNAPSHOT.listeners.remove(self._catalogue_changed),
+            lambda: breaker.openings.remove(self.wanted),
+            options.on_change(catalogue.QUOTA_REFRESH_INTERVAL_MIN, lambda value: self._wake.set()),
+        ]
+        self._thread = threading.Thread(target=self._run, name="quota", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._wake.set()
+        while self._leave:
+            self._leave.pop()()
+        if self._thread is not None:
+            self._thread.join(_JOIN_SECONDS)
+
+    def turn(self) -> float | None:
+        """Do what is due. Seconds until something is due again; None = not until something changes."""
+        every, now = interval(), self._clock.monotonic()
+        if not every:
+            if not self._blind:
+                self._blind = True
+                self._advisor.go_blind()
+            return None
+        if self._blind:
+            self._blind, self._last = False, now
+        if self._judge_again or (self._late is not None and now >= self._late):
+            self._judge_again, self._late = False, None
+            self._advisor.refresh()
+        if now >= self._last + every:
+            self._last = now
+            if self._poll(every):
+                self._advisor.refresh()
+            else:
+                self._late = now + LAG
+        due = [self._last + every, *([] if self._late is None else [self._late])]
+        return max(min(due) - self._clock.monotonic(), 0.0)
+
+    def wanted(self, provider_id: str) -> None:
+        """A circuit of the provider opened. Returns at once, from any thread."""
+        row = cache.SNAPSHOT.current.providers.get(provider_id)
+        if row is None or not row.enabled or row.kind.quota is None or not interval():
+            return
+        now = self._clock.monotonic()
+        with self._lock:
+            if now < self._asked.get(provider_id, float("-inf")) + DEBOUNCE:
+                return
+            self._asked[provider_id] = now
+        control.LOOP.start(self._read_now(row))
+
+    def _poll(self, every: float) -> bool:
+        """Read every quota, if it is this process's turn. False: another one does, or nobody can tell."""
+        now = self._clock.now()
+        try:
+            # A little less than a whole interval, so that the next poll is not missed by a hair.
+            if not self._lead(now, now + timedelta(seconds=every - 5.0)):
+                return False
+        except Exception as problem:
+            log.warning("quota: poll not claimed", extra={"attrs": {"error": type(problem).__name__}})
+            return True
+        rows = [row for row in cache.SNAPSHOT.current.providers.values() if row.enabled and row.kind.quota]
+        for provider_id, fetched in control.LOOP.run(self._fetcher.every(rows)).items():
+            self._keep(cache.SNAPSHOT.current.providers.get(provider_id), fetched)
+        return True
+
+    async def _read_now(self, row: ProviderRow) -> None:
+        try:
+            fetched = await self._fetcher.one(row)
+            await asyncio.wait_for(asyncio.to_thread(_released, lambda: self._settle(row, fetched)), PASS_SECONDS)
+        except Exception:
+            log.exception("quota: reading out of turn failed", extra={"attrs": {"provider": row.name}})
+
+    def _settle(self, row: ProviderRow, fetched: store.Fetched | None) -> None:
+        if fetched is not None:
+            self._keep(row, fetched)
+        self._advisor.refresh()
+
+    def _keep(self, row: ProviderRow | None, fetched: store.Fetched) -> None:
+        if row is None or row.kind.quota is None:
+            return
+        try:
+            store.keep(row.id, row.kind.quota.kind, fetched, "poll", self._clock.now())
+        except Exception as problem:
+            attrs = {"error": type(problem).__name__, "provider": row.name}
+            log.warning("quota: reading not stored", extra={"attrs": attrs})
+
+    def _catalogue_changed(self, catalogue: Catalogue) -> None:
+        reserves = _reserves(catalogue)
+        if reserves != self._reserves:
+            self._reserves, self._judge_again = reserves, True
+            self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._wake.clear()
+            self._wake.wait(self._guarded_turn())
+        connection.close()
+
+    def _guarded_turn(self) -> float | None:
+        try:
+            return _released(self.turn)
+        except Exception:
+            log.exception("quota: turn failed")
+            return DEBOUNCE
+
+
+def _reserves(catalogue: Catalogue) -> Mapping[str, int]:
+    """A provider that comes, goes or is switched counts as well: its stored reading starts or ceases to count."""
+    return {row.id: row.quota_reserve_percent for row in catalogue.providers.values() if row.enabled}
+
+
+def _released(work: Callable[[], T]) -> T:
+    """Run *work* in a thread that keeps no database connection while it sleeps."""
+    close_old_connections()
+    try:
+        return work()
+    finally:
+        connection.close()

@@ -1,0 +1,1 @@
+"""What providers say about the quotas of their accounts: read, kept, judged."""

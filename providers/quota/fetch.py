@@ -1,0 +1,98 @@
+"""Asking providers for their quotas: a time limit each, and a small breaker that has nothing to do with circuits."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable
+
+from modelhotel.core import crypto
+from modelhotel.core.clock import SYSTEM, Clock
+from providers import control, sanitize
+from providers.cache import ProviderRow
+from providers.discovery.http import DiscoveryHttp
+from providers.keyring import KEYRING
+from providers.kinds.base import ListingError, QuotaReader
+from providers.quota.store import KEY_REFUSED, NO_QUOTA, OK, Fetched
+
+log = logging.getLogger("quota")
+
+#: One provider's whole fetch, repetitions included.
+SECONDS = 30.0
+#: Failed fetches in a row after which a provider is left alone for so long; then one is tried.
+FAILURES, REST = 5, 300.0
+
+
+class Fuse:
+    """Which providers are left alone. Instants are monotonic."""
+
+    def __init__(self) -> None:
+        self._failed: dict[str, tuple[int, float]] = {}
+
+    def burnt(self, provider_id: str, now: float) -> bool:
+        count, last = self._failed.get(provider_id, (0, 0.0))
+        return count >= FAILURES and now < last + REST
+
+    def note(self, provider_id: str, failed: bool, now: float) -> None:
+        if failed:
+            self._failed[provider_id] = self._failed.get(provider_id, (0, 0.0))[0] + 1, now
+        else:
+            self._failed.pop(provider_id, None)
+
+
+class Fetcher:
+    """*sleep* and *chance* serve the waits between attempts. Used from the control loop only."""
+
+    def __init__(
+        self,
+        clock: Clock = SYSTEM,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._chance = chance
+        self._fuse = Fuse()
+        self._refused: set[str] = set()
+
+    async def every(self, rows: Iterable[ProviderRow]) -> dict[str, Fetched]:
+        """Ask all of them at once; a slow one delays nobody but itself. Those left alone are missing."""
+        asked = list(rows)
+        found = await asyncio.gather(*(self.one(row) for row in asked))
+        return {row.id: fetched for row, fetched in zip(asked, found, strict=True) if fetched is not None}
+
+    async def one(self, row: ProviderRow) -> Fetched | None:
+        """Ask *row*, whose kind has a reader. None: it failed too often of late. Never raises."""
+        reader = row.kind.quota
+        if reader is None or self._fuse.burnt(row.id, self._clock.monotonic()):
+            return None
+        fetched = await self._ask(row, reader)
+        self._fuse.note(row.id, bool(fetched.error), self._clock.monotonic())
+        if fetched.error:
+            log.warning("quota: poll fetch failed", extra={"attrs": {"error": fetched.error, "provider": row.name}})
+        self._warn_once(row, fetched.status == KEY_REFUSED)
+        return fetched
+
+    async def _ask(self, row: ProviderRow, reader: QuotaReader) -> Fetched:
+        key = ""
+        try:
+            async with asyncio.timeout(SECONDS):
+                key = await KEYRING.fetch(row)
+                http = DiscoveryHttp(control.client(), (key,), self._sleep, self._chance, scope="quota")
+                payload = await reader.read(http, row.base_url, key)
+        except ListingError as problem:
+            if problem.status in (401, 403):
+                return Fetched(status=KEY_REFUSED)
+            return Fetched(error=sanitize.clean(str(problem), sanitize.DISCOVERY_CHARACTERS, (key,)))
+        except TimeoutError:
+            return Fetched(error=f"no answer within {SECONDS:.0f} s")
+        except crypto.DecryptError:
+            return Fetched(error="failed to decrypt API key")
+        except Exception as problem:
+            log.exception("quota: payload not understood", extra={"attrs": {"provider": row.name}})
+            return Fetched(error=f"the answer was not understood ({type(problem).__name__})")
+        return Fetched(payload, NO_QUOTA if payload is None else OK)
+
+    def _warn_once(self, row: ProviderRow, refused: bool) -> None:
+        if refused and row.id not in self._refused:
+            log.warning("quota: provider refused its key", extra={"attrs": {"provider": row.name}})
+        (self._refused.add if refused else self._refused.discard)(row.id)

@@ -1,0 +1,74 @@
+"""The table of quota snapshots. Everything here raises what the database raises."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from django.db import transaction
+
+from providers.models import Provider, QuotaSnapshot
+
+Source = Literal["poll", "manual"]
+OK, NO_QUOTA, KEY_REFUSED = 200, 204, 424
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One finished fetch; *error* set when it failed, else *status* is one of the above."""
+
+    payload: Any = None
+    status: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the judgement of a snapshot needs to know of its provider. *reserve* in percent."""
+
+    provider_type: str
+    reserve: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    provider_id: str
+    payload: Any
+    http_status: int
+    fetched_at: datetime | None
+    last_error: str
+
+
+def accounts() -> dict[str, Account]:
+    """Every enabled provider by its id."""
+    rows = Provider.objects.filter(enabled=True).values_list("pk", "provider_type", "quota_reserve_percent")
+    return {str(pk): Account(provider_type, reserve) for pk, provider_type, reserve in rows}
+
+
+def snapshots() -> list[Snapshot]:
+    rows = QuotaSnapshot.objects.values_list("provider_id", "payload", "http_status", "fetched_at", "last_error")
+    return [Snapshot(str(pk), payload, status, at, error) for pk, payload, status, at, error in rows]
+
+
+def keep(provider_id: str, kind: str, fetched: Fetched, source: Source, now: datetime) -> None:
+    """Replace the snapshot, or note that its refresh failed. Nothing when the provider is gone."""
+    with transaction.atomic():
+        if not Provider.objects.select_for_update().filter(pk=provider_id).exists():
+            return
+        if fetched.error:
+            failed = {"last_error": fetched.error, "last_attempt_at": now}
+            QuotaSnapshot.objects.update_or_create(
+                provider_id=provider_id, kind=kind, defaults=failed, create_defaults={**failed, "source": source}
+            )
+            return
+        QuotaSnapshot.objects.update_or_create(
+            provider_id=provider_id,
+            kind=kind,
+            defaults={
+                "payload": fetched.payload,
+                "http_status": fetched.status,
+                "fetched_at": now,
+                "source": source,
+                "last_error": "",
+                "last_attempt_at": now,
+            },
+        )
