@@ -111,7 +111,7 @@ def check_rows(client: Client, mode: str) -> None:
 async def check_rest(stage: Stage, providers: tuple[FakeProvider, ...]) -> None:
     """No lease, no task, no connection but those that rest in the pool."""
     for name in "AB":
-        circuit = stage.board._find(_id(name), "m")
+        circuit = stage.board._circuits.find(_id(name), "m")
         assert circuit is None or circuit.lease is None, f"the lease of {name} is held"
     await rig.nothing_runs()
     pool: Any = select.data_plane()._pool  # type: ignore[attr-defined]
