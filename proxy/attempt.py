@@ -6,18 +6,21 @@ element filled.
 
 import asyncio
 import logging
+import math
 import time
 
 from failover import verdict
 from failover.resolve import Candidate
 from failover.verdict import Judgement, Verdict
 from modelhotel.core import logformat
-from providers.upstream.interface import FaultKind, Response, UpstreamError
-from proxy import metering, outgoing, reasons, secrecy, terminal
+from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
+from proxy import disguise, metering, outgoing, reasons, secrecy, terminal
 from proxy.answers import JSON, Header
 from proxy.exchange import Exchange
+from proxy.heal import Heal
 from proxy.metering import METER
 from proxy.policy import Policy
+from proxy.repairs import Repair
 from proxy.secrecy import Secrets
 from proxy.terminal import Failure, Refused
 from proxy.tools import Tools
@@ -125,7 +128,7 @@ class Attempt:
         ``run(opened=True)`` or thrown away by :meth:`abandon`. Raises nothing but CancelledError.
         """
         try:
-            failure = await self._open()
+            failure = await self._open(reissues=False)
         except asyncio.CancelledError:
             self._close()
             raise
@@ -153,11 +156,18 @@ class Attempt:
     async def settle(self) -> None:
         """What is left to do once the request is over; nobody waits for it."""
 
-    async def _open(self) -> Failure | None:
-        """Ask. None: a 2xx came (of a stream: its first token too), and the client has not seen anything of it."""
+    async def _open(self, *, reissues: bool = True) -> Failure | None:
+        """Ask. None: a 2xx came (of a stream: its first token too), and the client has not seen anything of it.
+
+        *reissues*: after a 400 that could be repaired it may be asked again; else that only teaches.
+        """
         METER.touch_provider(self._provider.id)
+        repair = None
+        heals = self._exchange.endpoint.heals
+        if heals:
+            repair = self._tools.learned.of(self._provider.id, self._model.model_id)
         try:
-            request = outgoing.build(self._exchange, self._candidate)
+            request = self._build(repair)
         except Exception as problem:
             log.exception("proxy: request could not be built", extra={"attrs": self.attrs})
             return self._failed(Failure("internal", f"request could not be built: {type(problem).__name__}"))
@@ -172,6 +182,13 @@ class Attempt:
             )
         except UpstreamError as problem:
             return self._unreached(problem)
+        if heals and response.status == 400:
+            healed = await self._heal(response, request, repair, reissues)
+            if isinstance(healed, Failure):
+                return healed
+            response = healed
+        if self._provider.kind.disguises_errors and response.status == 200:
+            response = self._response = await self._undisguised(response)
         status = self._element.status = response.status
         if not 200 <= status < 300:
             return await self._refused(response)
@@ -179,6 +196,10 @@ class Attempt:
         if self._exchange.stream and status not in BODILESS:
             return await self._begin(response)
         return None
+
+    def _build(self, repair: Repair | None) -> Request:
+        """The request; *repair*: what the candidate refuses."""
+        return outgoing.build(self._exchange, self._candidate, repair)
 
     async def _begin(self, response: Response) -> Failure | None:
         """A stream's 2xx: look at how it begins, before anything is sent."""
@@ -228,7 +249,8 @@ class Attempt:
 
     # -- no response
 
-    def _unreached(self, problem: UpstreamError) -> Failure:
+    def _unreached(self, problem: UpstreamError, *, late: str = "failover_timeout") -> Failure:
+        """*late*: the error kind when the time was over."""
         text = self._secrets.exception(problem)
         attrs = {"attempt": self._element.index + 1, **self.attrs, "error": text}
         in_time = self._loop.time() < self._until - TIMER_SLACK
@@ -236,8 +258,8 @@ class Attempt:
             log.warning("proxy: upstream sent no response headers before the header timeout", extra={"attrs": attrs})
             return self._failed(Failure("provider_timeout", text), verdict.TRANSPORT)
         if problem.kind in (FaultKind.HEADER_TIMEOUT, FaultKind.DIAL_TIMEOUT) and not in_time:
-            self._log_cancelled("failover_timeout", text)
-            return self._failed(Failure("failover_timeout", text), verdict.TRANSPORT)
+            self._log_cancelled(late, text)
+            return self._failed(Failure(late, text), verdict.TRANSPORT)
         log.warning("proxy: upstream request failed", extra={"attrs": attrs})
         return self._failed(Failure("provider_error", text), verdict.TRANSPORT)
 
@@ -259,12 +281,14 @@ class Attempt:
     # -- a status that is no success
 
     async def _refused(self, response: Response) -> Failure:
-        status = response.status
+        return self._judge_refusal(await self._refusal(response), http=True)
+
+    async def _refusal(self, response: Response) -> Refused:
+        status = self._element.status = response.status
         hidden = status >= 500 or status in (401, 402, 403, 404, 499)
         body, whole = await self._error_body(response, ERROR_KEPT if hidden else ERROR_FORWARDED)
         error = reasons.read(body if whole else body[:ERROR_KEPT])
-        refused = Refused(status, status, body, error, whole, response.headers)
-        return self._judge_refusal(refused, http=True)
+        return Refused(status, status, body, error, whole, response.headers)
 
     async def _error_body(self, response: Response, limit: int) -> tuple[bytes, bool]:
         """(what came of the body, whether that is all)"""
@@ -276,14 +300,49 @@ class Attempt:
         except UpstreamError as problem:
             return problem.partial, False
 
-    def _judge_refusal(self, refused: Refused, *, http: bool) -> Failure:
-        """An error by its effective status: kind, verdict, what the client would get, whether it moves on (5.2)."""
+    async def _heal(
+        self, response: Response, request: Request, repair: Repair | None, reissues: bool
+    ) -> Response | Failure:
+        """After a 400: the first answer that is none, or what it all came to (failover-loop 6.3.8)."""
+        heal = Heal(self._exchange, self._candidate, self._tools.learned, repair, request, self._build)
+        while response.status == 400:
+            refused = await self._refusal(response)
+            again = heal.learn(refused)
+            if again is None or not reissues:
+                failure = self._judge_refusal(refused, http=True, healed=heal.rounds > 0)
+                failure.moves_on |= again is not None  # it is no last word: the others of its race go on
+                return failure
+            response.close()
+            self._element.status = 0
+            self._until = self._loop.time() + heal.seconds()
+            try:
+                response = self._response = await outgoing.send(
+                    self._exchange,
+                    again,
+                    self._tools,
+                    until=self._until,
+                    secrets=self._secrets,
+                    element=self._element,
+                    retries=0,
+                )
+            except UpstreamError as problem:
+                heal.failed(self._secrets.exception(problem))
+                return self._unreached(problem, late="retry_timeout")
+        if 200 <= response.status < 300:
+            heal.succeeded()
+        return response
+
+    def _judge_refusal(self, refused: Refused, *, http: bool, healed: bool = False) -> Failure:
+        """An error by its effective status: kind, verdict, what the client would get, whether it moves on (5.2).
+
+        *healed*: a 400 in spite of what was done about it; no phrase moves it on (6.3.8).
+        """
         status, error, policy = refused.effective, refused.error, self._policy
         too_long = reasons.too_long(status, error)
         refuses = reasons.refuses_content(error)
         by_status = policy.by_status(status) and not refuses
-        by_phrase = (
-            not refuses and not too_long and policy.by_phrase(status, f"{error.code} {error.message or error.text}")
+        by_phrase = not (refuses or too_long or healed) and policy.by_phrase(
+            status, f"{error.code} {error.message or error.text}"
         )
         kind, reason = reasons.classify(status, error, self._model.model_id)
         if too_long:
@@ -300,6 +359,21 @@ class Attempt:
         return self._failed(failure, judgement)
 
     # -- a 2xx
+
+    async def _undisguised(self, response: Response) -> Response:
+        """A 200 that holds an error, with the status of that error; any other as it is (failover-loop 5.3)."""
+        window = self._policy.ttft if self._exchange.stream and self._policy.ttft > 0 else math.inf
+        response.deadline(min(self._until, self._loop.time() + window))
+        response, found = await disguise.look(response, self._provider.kind)
+        if found is not None:
+            attrs = {
+                "provider": self._provider.name,
+                "minimax_status": found.code,
+                "mapped_status": found.status,
+                "msg": self._keep(found.message),
+            }
+            log.warning("proxy: minimax business error inside HTTP 200", extra={"attrs": attrs})
+        return response
 
     def _undecodable(self, response: Response, problem: str, size: int) -> Failure:
         """*problem* in the parser's words; none of the *size* bytes is kept."""

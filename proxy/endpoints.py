@@ -29,15 +29,17 @@ class BuildBody(Protocol):
 class Endpoint:
     """*path* is the client's, *target* the provider's, behind its base URL; *family* is the row's ``endpoint_type``.
 
-    *attempt* visits a candidate. *parse* checks a body as far as routing needs it and raises BadBody. *read_answer*
-    judges a 2xx. *prompt_tokens* and *completion_tokens* estimate, of the request's members and of the bytes that were
-    delivered, what a provider did not report. *hedged*: its streams may be raced (failover-loop 12.1).
+    *attempt* visits a candidate; *heals*: its 400s are learned from (failover-loop 6.3). *parse* checks a body as far
+    as routing needs it and raises BadBody. *read_answer* judges a 2xx. *prompt_tokens* and *completion_tokens*
+    estimate, of the request's members and of the bytes that were delivered, what a provider did not report. *hedged*:
+    its streams may be raced (failover-loop 12.1).
     """
 
     path: str
     target: str
     family: str
     attempt: type[Attempt]
+    heals: bool
     parse: Callable[[bytes], Asked]
     build_body: BuildBody
     read_answer: Callable[[bytes], Judged]
@@ -51,6 +53,7 @@ CHAT = Endpoint(
     CHAT_PATH,
     "chat",
     attempt=ChatAttempt,
+    heals=True,
     parse=body.parse,
     build_body=chat.build_body,
     read_answer=chat.read_answer,
@@ -63,6 +66,7 @@ EMBEDDINGS = Endpoint(
     EMBEDDINGS_PATH,
     "embeddings",
     attempt=PassThrough,
+    heals=False,
     parse=embeddings.parse,
     build_body=passed.build_body,
     read_answer=embeddings.read_answer,

@@ -10,6 +10,7 @@ from modelhotel.core import catalogue, durations
 from providers.kinds.base import JSON_TYPE, Kind
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
 from proxy.exchange import Exchange
+from proxy.repairs import Repair
 from proxy.secrecy import Secrets
 from proxy.tools import Tools
 from proxy.trail import Element
@@ -22,8 +23,8 @@ HEADER_TIMEOUT = 120.0
 _TIMEOUTS = frozenset((FaultKind.DIAL_TIMEOUT, FaultKind.HEADER_TIMEOUT, FaultKind.BODY_TIMEOUT))
 
 
-def build(exchange: Exchange, candidate: Candidate) -> Request:
-    """The request for *candidate*: from scratch, nothing of the client's headers."""
+def build(exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Request:
+    """The request for *candidate*, who refuses what *repair* says: from scratch, nothing of the client's headers."""
     provider, endpoint = candidate.provider, exchange.endpoint
     body = endpoint.build_body(
         exchange.body,
@@ -31,6 +32,7 @@ def build(exchange: Exchange, candidate: Candidate) -> Request:
         model_id=candidate.model.model_id,
         kind=provider.kind,
         stream=exchange.stream,
+        repair=repair,
     )
     headers = [JSON_TYPE, *provider.kind.auth_headers(candidate.key)]
     return Request("POST", _url(provider.kind, provider.base_url, endpoint.target), headers, body)
@@ -56,9 +58,16 @@ def repeatable(problem: UpstreamError) -> bool:
 
 
 async def send(
-    exchange: Exchange, request: Request, tools: Tools, *, until: float, secrets: Secrets, element: Element
+    exchange: Exchange,
+    request: Request,
+    tools: Tools,
+    *,
+    until: float,
+    secrets: Secrets,
+    element: Element,
+    retries: int = backoff.TRANSPORT_RETRIES,
 ) -> Response:
-    """The response headers of the first try that brings some; at most two tries more (6.1). Raises UpstreamError.
+    """The response headers of the first try that brings some; at most *retries* more (6.1). Raises UpstreamError.
 
     *until* is the loop time at which the attempt's time is over; *element* names attempt and provider.
     """
@@ -72,7 +81,7 @@ async def send(
             again += 1
             wait = backoff.TRANSPORT_RETRY.wait(again, tools.chance)
             out_of_time = asyncio.get_running_loop().time() + wait >= until
-            if again > backoff.TRANSPORT_RETRIES or not repeatable(problem) or out_of_time:
+            if again > retries or not repeatable(problem) or out_of_time:
                 raise
             told = {
                 "attempt": element.index + 1,

@@ -149,6 +149,3 @@ class Learned:
             return False
         self._repairs[provider_id, model_id] = known | taught
         return True
-
-
-LEARNED = Learned()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import random
 
 from failover import breaker
@@ -10,14 +10,18 @@ from failover.breaker.board import Board
 from providers.keyring import KEYRING
 from providers.upstream.interface import Client
 from providers.upstream.select import data_plane
+from proxy.repairs import Learned
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """*sleep* takes seconds, *chance* yields [0, 1), *known_keys* every provider key in memory."""
+    """*sleep* takes seconds, *chance* yields [0, 1), *known_keys* every provider key in memory, *learned* is what the
+    providers' 400s taught.
+    """
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random
     client: Callable[[], Client] = data_plane
     board: Callable[[], Board] = breaker.board
     known_keys: Callable[[], tuple[str, ...]] = KEYRING.known
+    learned: Learned = field(default_factory=Learned)

@@ -104,3 +104,28 @@ async def test_the_asynchronous_client_streams_too(home):
         async for chunk in await client.chat.completions.create(model="hotel/glm-4.6", messages=HI, stream=True):
             found += chunk.choices[0].delta.content or ""
     assert found == "ab"
+
+
+def test_a_model_that_refuses_temperature_and_then_max_tokens(home):
+    """part of failover-loop 27, part of failover-loop 28"""
+
+    async def picky(wire):
+        asked, told = wire.request.json, None
+        if "temperature" in asked:
+            told = "Unsupported value: 'temperature' does not support 0.2 with this model."
+        elif "max_tokens" in asked:
+            told = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+        await (status(400, {"error": {"message": told}}) if told else answer("hello"))(wire)
+
+    home.a.script(picky)
+    for calls in (3, 4):  # the second request is built right at once
+        found = home.client.chat.completions.create(
+            model="hotel/glm-4.6", messages=HI, temperature=0.2, max_tokens=50, seed=7
+        )
+        assert found.choices[0].message.content == "hello"
+        assert len(home.a.calls) == calls
+        sent = home.a.calls[-1].json
+        assert (sent["max_completion_tokens"], sent["seed"]) == (50, 7)
+        assert sent.keys() == {"model", "messages", "max_completion_tokens", "seed"}
+        assert home.trail() == [(0, "Alpha", 200, None, "success")]
+    assert home.b.calls == []
