@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from failover import naming
-from modelhotel.core.ids import parse_uuid
+from modelhotel.core.ids import canonical_uuid
 
 ONE_LEFT = "only 1 enabled provider (need 2+ for failover)"
 NONE_LEFT = "no enabled providers found"
@@ -98,18 +98,18 @@ BaseStep = Create | Refresh | Delete
 def member_ids(stored: object) -> list[str]:
     """The usable ids of a stored ``priority_order``: canonical, each once, first place wins."""
     items = stored if isinstance(stored, list) else []
-    return list(dict.fromkeys(str(value) for item in items if (value := parse_uuid(item))))
+    return list(dict.fromkeys(value for item in items if (value := canonical_uuid(item))))
 
 
 def unusable(stored: object) -> bool:
     """True when a stored ``priority_order`` (edited by hand) holds something that is no id."""
-    return not isinstance(stored, list) or any(parse_uuid(item) is None for item in stored)
+    return not isinstance(stored, list) or any(canonical_uuid(item) is None for item in stored)
 
 
 def toggles_of(stored: object) -> dict[str, bool]:
     """The usable part of a stored ``entry_enabled``; a missing key means on."""
     items = stored.items() if isinstance(stored, dict) else ()
-    return {str(value): flag for key, flag in items if (value := parse_uuid(key)) and isinstance(flag, bool)}
+    return {value: flag for key, flag in items if (value := canonical_uuid(key)) and isinstance(flag, bool)}
 
 
 def by_base(rows: Iterable[ModelFact]) -> dict[str, list[ModelFact]]:

@@ -1,18 +1,21 @@
 """What the API and the pages read about failover groups; each call is a constant number of queries."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+
+from django.db.models import CharField
+from django.db.models.functions import Cast
 
 from failover import grouping, naming, ports
 from failover.models import FailoverGroup
 from failover.verbs import group_id
 from modelhotel.core.clock import SYSTEM, Clock, rfc3339
 from modelhotel.core.faults import Refusal
-from modelhotel.core.ids import parse_uuid
-from providers.models import Model
+from modelhotel.core.ids import hyphened, parse_uuid
+from providers.models import Model, Provider
 
 log = logging.getLogger("failover")
 
@@ -22,18 +25,12 @@ _MAX_IN = 5_000
 #: Totals that took longer than this to sum up, in seconds, are kept for as many times that long, a minute at most.
 _SLOW, _KEPT_TIMES, _KEPT_MOST = 0.5, 50, 60.0
 
-_COLUMNS = (
-    "id",
-    "model_id",
-    "provider_id",
-    "provider__name",
-    "display_name",
-    "enabled",
-    "provider__enabled",
-    "disabled_manually",
-    "context_length",
-    "owned_by",
+#: What a candidate says of itself, of what a member does.
+_CANDIDATE = (
+    *("model_uuid", "model_id", "provider_id", "provider_name"),
+    *("display_name", "context_length", "owned_by"),
 )
+_COLUMNS = ("model_id", "display_name", "enabled", "disabled_manually", "context_length", "owned_by")
 
 
 def all_groups() -> list[FailoverGroup]:
@@ -50,12 +47,11 @@ def one_group(target: str) -> FailoverGroup:
 
 
 def describe(groups: Iterable[FailoverGroup], clock: Clock = SYSTEM, *, totals: bool = True) -> list[dict[str, Any]]:
-    """The group objects of the API (routing A9.2): two queries, however many groups. Without *totals* they are 0."""
-    groups = list(groups)
-    members = {member for group in groups for member in grouping.member_ids(group.priority_order)}
-    rows = _member_rows(members)
+    """The group objects of the API (routing A9.2): a few queries, however many groups. Without *totals* they are 0."""
+    pairs = [(group, grouping.member_ids(group.priority_order)) for group in groups]
+    known = _entries({member for _, members in pairs for member in members})
     tokens = _tokens(clock) if totals else {}
-    return [_describe(group, rows, tokens) for group in groups]
+    return [_describe(group, members, known, tokens) for group, members in pairs]
 
 
 def holder_of(target: str) -> dict[str, Any]:
@@ -77,26 +73,44 @@ def holder_of(target: str) -> dict[str, Any]:
 
 def candidates() -> list[dict[str, Any]]:
     """Every enabled model of an enabled provider, by model id, then provider name."""
-    rows = Model.objects.filter(enabled=True, provider__enabled=True).order_by().values(*_COLUMNS)
-    return [
-        {
-            "model_uuid": str(row["id"]),
-            "model_id": row["model_id"],
-            "provider_id": str(row["provider_id"]),
-            "provider_name": row["provider__name"],
-            "display_name": row["display_name"],
-            "context_length": row["context_length"],
-            "owned_by": row["owned_by"],
-        }
-        for row in sorted(rows, key=lambda row: (row["model_id"], row["provider__name"]))
-    ]
+    found = [row for row in _entries(None).values() if row["model_enabled"] and row["provider_enabled"]]
+    return sorted(
+        ({name: row[name] for name in _CANDIDATE} for row in found),
+        key=lambda row: (row["model_id"], row["provider_name"]),
+    )
 
 
-def _member_rows(members: set[str]) -> dict[str, dict[str, Any]]:
+def _entries(members: Collection[str] | None) -> dict[str, dict[str, Any]]:
+    """Id of a model -> what the API says of it as a member, its toggle on; of all models for None.
+
+    For thousands of rows, making UUID objects and joining the provider to each row would be most of the work: ids stay
+    text, which one database writes without hyphens.
+    """
+    providers = {
+        pk.hex: (str(pk), name, enabled) for pk, name, enabled in Provider.objects.values_list("pk", "name", "enabled")
+    }
     rows = Model.objects.order_by()
-    if len(members) <= _MAX_IN:
+    if members is not None and len(members) <= _MAX_IN:
         rows = rows.filter(pk__in=members)
-    return {str(row["id"]): row for row in rows.values(*_COLUMNS)}
+    texts = Cast("pk", CharField()), Cast("provider_id", CharField())
+    found = {}
+    for model_id, display_name, enabled, by_hand, context, owner, pk, provider in rows.values_list(*_COLUMNS, *texts):
+        provider_id, provider_name, provider_enabled = providers[provider.replace("-", "")]
+        member = hyphened(pk)
+        found[member] = {
+            "model_uuid": member,
+            "model_id": model_id,
+            "provider_id": provider_id,
+            "provider_name": provider_name,
+            "display_name": display_name,
+            "enabled": True,
+            "model_enabled": enabled,
+            "provider_enabled": provider_enabled,
+            "disabled_manually": by_hand,
+            "context_length": context,
+            "owned_by": owner,
+        }
+    return found
 
 
 @dataclass(slots=True)
@@ -125,9 +139,10 @@ def _tokens(clock: Clock) -> Mapping[str, int]:
     return found
 
 
-def _describe(group: FailoverGroup, rows: Mapping[str, dict[str, Any]], tokens: Mapping[str, int]) -> dict[str, Any]:
+def _describe(
+    group: FailoverGroup, members: list[str], known: Mapping[str, dict[str, Any]], tokens: Mapping[str, int]
+) -> dict[str, Any]:
     flags = grouping.toggles_of(group.entry_enabled)
-    members = grouping.member_ids(group.priority_order)
     name = group.display_model
     total = tokens.get(naming.requested(name), 0)
     if "/" not in name:
@@ -140,24 +155,12 @@ def _describe(group: FailoverGroup, rows: Mapping[str, dict[str, Any]], tokens: 
         "group_enabled": group.group_enabled,
         "auto_created": group.auto_created,
         "auto_disabled": group.auto_disabled,
-        "entries": [_entry(rows[member], flags.get(member, True)) for member in members if member in rows],
+        "entries": [
+            known[member] if flags.get(member, True) else {**known[member], "enabled": False}
+            for member in members
+            if member in known
+        ],
         "total_tokens": total,
         "created_at": rfc3339(group.created_at),
         "updated_at": rfc3339(group.updated_at),
-    }
-
-
-def _entry(row: Mapping[str, Any], on: bool) -> dict[str, Any]:
-    return {
-        "model_uuid": str(row["id"]),
-        "model_id": row["model_id"],
-        "provider_id": str(row["provider_id"]),
-        "provider_name": row["provider__name"],
-        "display_name": row["display_name"],
-        "enabled": on,
-        "model_enabled": row["enabled"],
-        "provider_enabled": row["provider__enabled"],
-        "disabled_manually": row["disabled_manually"],
-        "context_length": row["context_length"],
-        "owned_by": row["owned_by"],
     }

@@ -2,15 +2,22 @@
 
 import os
 import random
+import re
 import time
 import uuid
 
 _bits = random.Random()
 os.register_at_fork(after_in_child=_bits.seed)
 
+_CANONICAL = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VERSION_4 = 0x4000 << 64
 _VARIANT = 0x8000 << 48
 _FREE = ~(0xF000 << 64) & ~(0xC000 << 48)
+
+
+def hyphened(text: str) -> str:
+    """The canonical text of a UUID that is written with hyphens or as its 32 hex digits alone."""
+    return text if len(text) == 36 else f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def uuid4_text() -> str:
@@ -35,12 +42,13 @@ def hex16() -> str:
     return f"{_bits.getrandbits(64):016x}"
 
 
+def canonical_uuid(text: object) -> str | None:
+    """*text* in lower case where it spells a UUID in canonical form, else None; costs no UUID object."""
+    lower = text.lower() if isinstance(text, str) else ""
+    return lower if _CANONICAL.fullmatch(lower) else None
+
+
 def parse_uuid(text: object) -> uuid.UUID | None:
     """The UUID that *text* spells in canonical form (any letter case), else None."""
-    if not isinstance(text, str) or len(text) != 36:
-        return None
-    try:
-        value = uuid.UUID(text)
-    except ValueError:
-        return None
-    return value if str(value) == text.lower() else None
+    canonical = canonical_uuid(text)
+    return uuid.UUID(canonical) if canonical else None

@@ -33,7 +33,7 @@ def page(request: HttpRequest) -> HttpResponse:
     }
     context = {
         "title": "Failover",
-        "data": data,
+        "data": pages.embedded(data),
         "modules": MODULES,
         "count": len(data["groups"]),
         "may_change": request.user.has_perm(CHANGE),

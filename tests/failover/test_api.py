@@ -1,6 +1,7 @@
 """``/api/failover-groups`` at the HTTP surface."""
 
 import json
+import time
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,7 @@ from django.db import DatabaseError
 from django.test import Client
 
 from failover import ports, queries, resolve, sync
+from failover.api import CandidateOut, GroupsOut
 from failover.models import FailoverGroup
 from modelhotel.accounts import admin_token
 from modelhotel.core.clock import ManualClock
@@ -466,6 +468,37 @@ def test_token_totals_of_the_last_30_days(api, world):
     log_row("OpenRouter/z-ai/glm-4.6", 12)
     log_row("hotel/other", 13)
     assert updated(api, w.stored("glm-4.6"), description="x")["total_tokens"] == 1011
+
+
+def test_every_group_answers_the_schema_that_is_documented(api, world):
+    """The list is sent as it is read; nothing checks it on its way out."""
+    w.group("mine", world.m1, world.m2, entry_enabled={str(world.m1.pk): False})
+    w.group("auto", world.m1, world.m2, auto_created=True)
+    answer = api("GET", "").json()
+    assert GroupsOut.model_validate(answer, strict=True).model_dump() == answer
+    found = api("GET", "/candidates").json()
+    assert found and [CandidateOut.model_validate(one, strict=True).model_dump() for one in found] == found
+
+
+@pytest.mark.slow
+def test_five_thousand_groups_are_listed_in_a_moment(api, world):
+    """Seconds of the processor, whatever else the machine does; 0.2 on one that does nothing else."""
+    models = [Model(provider=world.p1, model_id=f"m{at}", name=f"m{at}") for at in range(10_000)]
+    Model.objects.bulk_create(models)
+    now = datetime.now(UTC)
+    FailoverGroup.objects.bulk_create(
+        FailoverGroup(
+            display_model=f"g{at}",
+            priority_order=[str(models[2 * at].pk), str(models[2 * at + 1].pk)],
+            updated_at=now,
+        )
+        for at in range(5_000)
+    )
+    began = time.process_time()
+    answer = api("GET", "")
+    spent = time.process_time() - began
+    assert len(answer.json()["groups"]) == 5_000
+    assert spent < 0.9
 
 
 def test_a_failing_total_is_zero(api, world, monkeypatch):
