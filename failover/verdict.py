@@ -31,7 +31,7 @@ class Judgement:
     """*trail* is the ``breaker`` member of the trail element; empty = the element has none. *pin_hint*: how long, in
     seconds, an exhausted answer claims to stay so; 0 = it does not say. *account*: it refused the whole account.
     *rate_limited*: a 429 that counts for the escalation of circuit-breaker 9.3. *retry_after*: the wait, in seconds,
-    that a saturated answer asked for.
+    that a saturated answer asked for. *served*: the client got its answer, although it is charged.
     """
 
     verdict: Verdict
@@ -42,6 +42,7 @@ class Judgement:
     account: bool = False
     rate_limited: bool = False
     retry_after: float = 0.0
+    served: bool = False
 
 
 NONE = Judgement(Verdict.NOOP)
@@ -72,6 +73,11 @@ def broken(status: int) -> Judgement:
 
 def empty(status: int) -> Judgement:
     return Judgement(Verdict.CHARGE, "response completed without delivering content", status, "charge")
+
+
+def slow(status: int, *, served: bool) -> Judgement:
+    """An answer that would have been a success (*served*) or alive, but took longer than the threshold (13)."""
+    return Judgement(Verdict.CHARGE, "slow call", status, "charge", served=served)
 
 
 def passed_without_body(status: int) -> Judgement:

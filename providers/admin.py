@@ -95,8 +95,27 @@ class ProviderForm(VerbForm):
         help_text="Empty: no ceiling. What the provider's busy answers teach is kept below it.",
     )
 
+    circuit_breaker_slow_call_threshold = forms.CharField(
+        label="Slow answer after",
+        required=False,
+        empty_value=None,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=(
+            "A duration such as 60s; an answer that takes longer is charged to its circuit. 0s: never. "
+            "Empty: Slow Call Threshold of the settings."
+        ),
+    )
+
     class Meta:
-        fields = ("name", "provider_type", "base_url", "enabled", "autodiscovery_enabled", "max_in_flight")
+        fields = (
+            "name",
+            "provider_type",
+            "base_url",
+            "enabled",
+            "autodiscovery_enabled",
+            "max_in_flight",
+            "circuit_breaker_slow_call_threshold",
+        )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -184,7 +203,7 @@ class ProviderAdmin(VerbAdmin[Provider]):
         state = ("condition", "learned_limit", "model_count", "discovered", "listing_error", "used", "created")
         if obj is None:
             return ((None, {"fields": (*what, "api_key", "max_in_flight")}),)
-        flags = ("enabled", "autodiscovery_enabled", "max_in_flight")
+        flags = ("enabled", "autodiscovery_enabled", "max_in_flight", "circuit_breaker_slow_call_threshold")
         if not self.has_change_permission(request, obj):
             return ((None, {"fields": (*what, "key", *flags)}), ("State", {"fields": state}))
         key = (

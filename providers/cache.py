@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from modelhotel.core import durations
 from modelhotel.core.snapshots import Snapshot
 from providers.kinds.base import Kind
 
@@ -27,7 +28,7 @@ class SealedKey:
 @dataclass(frozen=True, slots=True, eq=False)
 class ProviderRow:
     """*id* is canonical UUID text. *sealed* None = keyless. *created_at* is a POSIX time. *max_in_flight* None = no
-    ceiling.
+    ceiling. *slow_call*: seconds from which an answer is slow, 0 = none is, None = the setting says.
     """
 
     id: str
@@ -41,6 +42,7 @@ class ProviderRow:
     inventory_stale: bool
     max_in_flight: int | None = None
     quota_reserve_percent: int = 0
+    slow_call: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +104,12 @@ def row_of(p: "Provider") -> ProviderRow:
         inventory_stale=p.inventory_stale,
         max_in_flight=p.max_in_flight,
         quota_reserve_percent=p.quota_reserve_percent,
+        slow_call=_seconds(p.circuit_breaker_slow_call_threshold),
     )
+
+
+def _seconds(text: str | None) -> float | None:
+    return None if text is None else durations.parse(text)
 
 
 def build() -> Catalogue:

@@ -229,9 +229,16 @@ class Attempt:
         if self._judged:
             return
         self._judged = True
+        limit = self._policy.slow_call if self._provider.slow_call is None else self._provider.slow_call
+        if limit and judgement.verdict in (Verdict.SUCCESS, Verdict.ALIVE) and self._answered_after() > limit:
+            judgement = verdict.slow(self._element.status, served=judgement.verdict is Verdict.SUCCESS)
         self._element.breaker = judgement.trail
         if self._policy.breaking and judgement.verdict is not Verdict.NOOP:
             self._board.record(self._provider.id, self._model.model_id, judgement)
+
+    def _answered_after(self) -> float:
+        """Seconds the candidate took to answer, its transport retries included (circuit-breaker 13)."""
+        return time.monotonic() - self._began
 
     def _failed(self, failure: Failure, judgement: Judgement | None = None) -> Failure:
         """Close the trail element over *failure*."""

@@ -35,7 +35,7 @@ SETTLE_BYTES = 4 * 1024
 class ChatAttempt(Attempt):
     """See the module's docstring. Between the probe and the commit it holds what the probe has read."""
 
-    __slots__ = ("_ended", "_framer", "_held", "_probing", "_settling")
+    __slots__ = ("_ended", "_first_at", "_framer", "_held", "_probing", "_settling")
 
     def __init__(
         self, exchange: Exchange, candidate: Candidate, element: Element, policy: Policy, tools: Tools, *, last: bool
@@ -44,6 +44,7 @@ class ChatAttempt(Attempt):
         self._framer: Framer | None = None
         self._held: list[Event] = []
         self._ended = False
+        self._first_at: float | None = None
         self._probing = False
         self._settling: Response | None = None
 
@@ -67,6 +68,11 @@ class ChatAttempt(Attempt):
             await self._deliver(status, b"")
             return None
         return await (self._forward(response) if self._exchange.stream else self._whole(response))
+
+    def _answered_after(self) -> float:
+        """Of a stream: until its first output, or without a probe its first event."""
+        first = self._first_at
+        return super()._answered_after() if first is None else first - self._began
 
     # -- a whole answer
 
@@ -142,7 +148,10 @@ class ChatAttempt(Attempt):
         attrs: dict[str, object] = {"model": self._model.model_id, "provider": self._provider.name}
         relay = Relay(exchange, response, framer, stream, clocks=clocks, attrs=attrs)
         held, self._held = self._held, []
-        self._finish(stream, await relay.run(held, ended=self._ended))
+        end = await relay.run(held, ended=self._ended)
+        if self._first_at is None:
+            self._first_at = relay.first_at
+        self._finish(stream, end)
         self._response, self._settling = None, response
         return None
 
@@ -191,7 +200,8 @@ class ChatAttempt(Attempt):
 
     def _first_token(self) -> None:
         self.ttft_ms = self._draft.elapsed_ms()
-        self._element.ttft_ms = (time.monotonic() - self._began) * 1000.0
+        self._first_at = time.monotonic()
+        self._element.ttft_ms = (self._first_at - self._began) * 1000.0
         if log.isEnabledFor(logging.INFO):
             attrs = {**self.attrs, "ttft_ms": round(self.ttft_ms, 1)}
             logformat.say(log, "proxy: TTFT probe found first token", attrs)

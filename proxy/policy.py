@@ -76,7 +76,8 @@ def _phrase(text: str) -> Phrase:
 class Policy:
     """*further*: how many candidates may be contacted after the first. *breaking*: circuits are read and written.
 
-    *ttft* and *stall* are seconds, 0 = no limit. *retry_5xx*: the last candidate's one repetition (failover-loop 6.2).
+    *ttft*, *stall* and *slow_call* are seconds, 0 = no limit. *retry_5xx*: the last candidate's one repetition
+    (failover-loop 6.2).
     """
 
     further: int
@@ -90,6 +91,7 @@ class Policy:
     stall: float
     expose_usage: bool
     hedge: float
+    slow_call: float
 
     def by_status(self, status: int) -> bool:
         """Whether an answer of this effective status moves on for its status."""
@@ -117,6 +119,7 @@ def _read(opts: Options) -> Policy:
         stall=opts[catalogue.STREAM_STALL_TIMEOUT],
         expose_usage=opts[catalogue.EXPOSE_USAGE_CHUNK],
         hedge=max(opts[catalogue.HEDGE_DELAY], HEDGE_FLOOR) if opts[catalogue.HEDGING_ENABLED] else 0.0,
+        slow_call=opts[catalogue.CIRCUIT_BREAKER_SLOW_CALL_THRESHOLD],
     )
 
 

@@ -205,7 +205,7 @@ def land(
         circuit.last_cause, circuit.last_status, circuit.last_at = judgement.cause, judgement.status, now.wall
         if event is not Event.SATURATED:
             circuit.last_charged = now.mono
-        if event is Event.SUCCESS:
+        if event is Event.SUCCESS or judgement.served:
             circuit.last_success = now.mono
     return advance(circuit, event, now, rules, evidence)
 

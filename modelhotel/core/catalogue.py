@@ -269,6 +269,16 @@ HEDGE_DELAY = _duration(
     group="Hedging",
     slider=(1, 15, 1),
 )
+CIRCUIT_BREAKER_SLOW_CALL_THRESHOLD = _duration(
+    "circuit_breaker_slow_call_threshold",
+    "0s",
+    BREAKER,
+    "Slow Call Threshold",
+    "An answer slower than this is charged to its circuit like a 5xx, although the client gets it. Streams: the first "
+    "token. Long reasoning, image and audio calls count too; 60 s is a sensible first value.",
+    group="Failover",
+    zero_word="Disabled",
+)
 CIRCUIT_BREAKER_OPEN_ON_EXHAUSTION = _bool(
     "circuit_breaker_open_on_exhaustion",
     True,

@@ -6,6 +6,7 @@ connection is moved.
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 
 from failover import verdict
@@ -75,6 +76,8 @@ class Relay:
         self._attrs = attrs
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
+        #: When the first event with a payload went on (monotonic).
+        self.first_at: float | None = None
         self._interrupted = False
         self._watch_again = 0.0
         self._patient = False
@@ -124,6 +127,8 @@ class Relay:
             out = stream.take_all(events) if events else b""
             if out:
                 await exchange.write(out)
+            if self.first_at is None and stream.chunks:
+                self.first_at = time.monotonic()
             if stream.over:
                 return self._provider_ended()
             if framer.fault is not None:

@@ -83,6 +83,7 @@ class Stage:
         grouped: bool = True,
         on: bool = True,
         broken_key: bool = False,
+        slow_call: float | None = None,
     ) -> None:
         """A provider with one model (or one model more of it), at the end of the group.
 
@@ -96,7 +97,7 @@ class Stage:
             KEYRING._kept[sealed] = (key, time.monotonic() + 600)
             KEYRING._known = redact.known_keys(plain for plain, _ in KEYRING._kept.values())
         self._providers[provider_id] = ProviderRow(
-            provider_id, name, name, url, registry.get(kind), True, sealed, float(number), False
+            provider_id, name, name, url, registry.get(kind), True, sealed, float(number), False, slow_call=slow_call
         )
         row = SimpleNamespace(
             id=f"00000000-0000-4000-9000-{number:012d}", provider_id=provider_id, model_id=model, context_length=window
@@ -187,6 +188,11 @@ class Stage:
         """Consecutive charges of a circuit."""
         circuit = self.board._circuits.find(f"00000000-0000-4000-8000-{ord(name[0]):012d}", model)
         return circuit.consecutive_fails if circuit is not None else 0
+
+    def served(self, name: str, model: str = "m") -> bool:
+        """Whether a circuit knows of an answer that was served."""
+        circuit = self.board._find(f"00000000-0000-4000-8000-{ord(name[0]):012d}", model)
+        return circuit is not None and circuit.last_success is not None
 
     def cause(self, name: str, model: str = "m") -> tuple[str, int]:
         """Phrase and status of the last verdict a circuit noted."""

@@ -76,6 +76,8 @@ export class ProviderForm {
     this.key.hint.textContent = has ? "Blank keeps the stored key." : "Stored encrypted and never shown again.";
     this.most = new Field("max_in_flight", "Most requests at once", h("input", { class: "mh-input", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "no ceiling", value: stored && stored.max_in_flight !== null ? String(stored.max_in_flight) : "" }));
     this.most.hint.textContent = "Empty: no ceiling. What the provider's busy answers teach is kept below it.";
+    this.slow = new Field("circuit_breaker_slow_call_threshold", "Slow answer after", h("input", { class: "mh-input", type: "text", autocomplete: "off", placeholder: "as the setting says", value: (stored && stored.circuit_breaker_slow_call_threshold) || "" }));
+    this.slow.hint.textContent = "A duration such as 60s; an answer that takes longer is charged to its circuit. 0s: never. Empty: Slow Call Threshold of the settings.";
     this.drop = this.#switch("Remove the stored key", "remove_key", false);
     this.enabled = this.#switch("Enabled", "enabled", stored ? stored.enabled : true);
     this.discovery = this.#switch("Its models may be discovered", "autodiscovery_enabled", stored ? stored.autodiscovery_enabled : true);
@@ -105,6 +107,7 @@ export class ProviderForm {
       stored && this.drop.element,
       this.name.element,
       this.most.element,
+      stored && this.slow.element,
       stored && this.enabled.element,
       stored && this.discovery.element,
       this.result,
@@ -219,6 +222,7 @@ export class ProviderForm {
       provider_type: this.type.control.value,
       base_url: this.url.control.value,
       max_in_flight: this.#mostGiven,
+      circuit_breaker_slow_call_threshold: this.slow.control.value.trim() || null,
       enabled: this.enabled.input.checked,
       autodiscovery_enabled: this.discovery.input.checked,
     };
@@ -243,7 +247,7 @@ export class ProviderForm {
   }
 
   #all() {
-    return [this.type, this.name, this.url, this.key, this.most];
+    return [this.type, this.name, this.url, this.key, this.most, this.slow];
   }
 
   #accepted() {
