@@ -191,7 +191,7 @@ class Stage:
 
     def served(self, name: str, model: str = "m") -> bool:
         """Whether a circuit knows of an answer that was served."""
-        circuit = self.board._find(f"00000000-0000-4000-8000-{ord(name[0]):012d}", model)
+        circuit = self.board._circuits.find(f"00000000-0000-4000-8000-{ord(name[0]):012d}", model)
         return circuit is not None and circuit.last_success is not None
 
     def cause(self, name: str, model: str = "m") -> tuple[str, int]:
