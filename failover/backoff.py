@@ -46,6 +46,16 @@ SERVER_ERROR_JITTER = 0.5
 SERVER_ERROR_ROOM = 1.1
 
 
+#: The quick repetition of a 5xx on the same candidate: wait and spread.
+IN_PLACE_WAIT = 0.1
+IN_PLACE_JITTER = 0.1
+
+
+def in_place(chance: Chance) -> float:
+    """The wait before a 5xx is repeated in place."""
+    return IN_PLACE_WAIT + chance() * IN_PLACE_JITTER
+
+
 def server_error_fits(room: float) -> bool:
     """Whether *room* seconds of overall budget allow the repetition; judged before the answer in hand is drained."""
     return room >= SERVER_ERROR_ROOM

@@ -7,6 +7,8 @@ of the attempts trail. Text of a provider never enters a cause.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from failover.ratelimit import RateClass, Reading
+
 #: What a 402 claims: spent until someone pays. Seconds.
 PAYMENT_HINT = 90 * 24 * 3600.0
 
@@ -98,8 +100,8 @@ def client_left_early(silence: float, stall_timeout: float, status: int) -> Judg
     return probe_failed(status) if silence >= (stall_timeout or SILENCE_FLOOR) else NONE
 
 
-def of_status(status: int, *, moves_on: bool, open_on_exhaustion: bool) -> Judgement:
-    """The verdict of a non-2xx answer by its effective *status*.
+def of_status(status: int, *, moves_on: bool, open_on_exhaustion: bool, reading: Reading | None = None) -> Judgement:
+    """The verdict of a non-2xx answer by its effective *status*. *reading* is that of a 429 that was classified.
 
     *moves_on*: this answer may fail over, by its status or by a phrase in its text, whether or not a candidate is
     left. One that may not (taken out of the list, ``failover_on_rate_limit`` off, a content-policy refusal) is alive.
@@ -114,6 +116,22 @@ def of_status(status: int, *, moves_on: bool, open_on_exhaustion: bool) -> Judge
         if open_on_exhaustion:
             return Judgement(Verdict.EXHAUSTED, f"{phrase} (exhausted)", status, "charge", PAYMENT_HINT)
         return Judgement(Verdict.CHARGE, f"{phrase} (payment required, not opened by setting)", status, "charge")
+    if reading is not None:
+        return _of_reading(reading, open_on_exhaustion)
     if status >= 500 or status in (401, 403, 429):
         return Judgement(Verdict.CHARGE, phrase, status, "charge")
     return Judgement(Verdict.ALIVE, f"{phrase} (alive)", status, "alive")
+
+
+def _of_reading(reading: Reading, open_on_exhaustion: bool) -> Judgement:
+    """A 429 that may fail over, by what it said."""
+    phrase = "upstream status 429"
+    if reading.kind is RateClass.SATURATED:
+        return Judgement(Verdict.SATURATED, f"{phrase} (saturated)", 429, "noop", retry_after=reading.retry_after)
+    if reading.kind is RateClass.UNKNOWN:
+        return Judgement(Verdict.CHARGE, f"{phrase} (unrecognised)", 429, "charge", rate_limited=True)
+    if not open_on_exhaustion:
+        cause = f"{phrase} (exhausted, not opened by setting)"
+        return Judgement(Verdict.CHARGE, cause, 429, "charge", rate_limited=True)
+    cause = f"{phrase} (exhausted)"
+    return Judgement(Verdict.EXHAUSTED, cause, 429, "charge", reading.pin_hint, reading.account, rate_limited=True)

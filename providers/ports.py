@@ -5,6 +5,7 @@ Until something is filled in, nothing stands behind a port and it answers with "
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
@@ -21,6 +22,20 @@ class CircuitHealth:
     any_open: bool = False
     half_open: bool = False
     erring: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LastCap:
+    """The last 429 of a provider that said its quota or balance is spent (failover-loop 7.9).
+
+    *phrase* is the gateway's own word for what it said, empty where a stated wait told; *model* the upstream model
+    that drew it; *entitled*: a person must pay or change plan.
+    """
+
+    phrase: str
+    model: str
+    at: datetime
+    entitled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,10 @@ class Groups(Protocol):
 
 class Circuits(Protocol):
     def health(self, provider_id: str) -> CircuitHealth: ...
+
+    def last_cap(self, provider_id: str) -> LastCap | None:
+        """None when it drew none since the start of this process."""
+        ...
 
     def forget(self, provider_id: str) -> None:
         """The provider is gone: drop its circuits and what else is kept in memory about it."""
@@ -136,6 +155,9 @@ class _Nothing:
 
     def health(self, provider_id: str) -> CircuitHealth:
         return CircuitHealth()
+
+    def last_cap(self, provider_id: str) -> LastCap | None:
+        return None
 
     def forget(self, provider_id: str) -> None:
         return None

@@ -39,7 +39,7 @@ def provider_object(
         "max_in_flight": row.max_in_flight,
         "inflight_limit": inflight_limit,
         "quota_reserve_percent": row.quota_reserve_percent,
-        "last_cap": None,
+        "last_cap": _cap_object(ports.circuits.last_cap(str(row.pk))),
         "health": health.status(row, model_count > 0, ports.circuits.health(str(row.pk))),
         "inventory_stale": row.inventory_stale,
         "last_model_fetch_at": rfc3339(row.last_model_fetch_at),
@@ -56,6 +56,12 @@ def provider_object(
         "model_count": model_count,
         "total_tokens": total_tokens,
     }
+
+
+def _cap_object(cap: ports.LastCap | None) -> dict[str, Any] | None:
+    if cap is None:
+        return None
+    return {"phrase": cap.phrase, "model": cap.model, "at": rfc3339(cap.at), "entitled": cap.entitled}
 
 
 def all_providers(*, totals: bool = True) -> list[dict[str, Any]]:

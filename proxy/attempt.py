@@ -10,11 +10,12 @@ import math
 import time
 
 from failover import verdict
+from failover.ratelimit import RateClass, Reading
 from failover.resolve import Candidate
 from failover.verdict import Judgement, Verdict
-from modelhotel.core import logformat
+from modelhotel.core import durations, logformat
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy import disguise, metering, outgoing, reasons, secrecy, terminal
+from proxy import disguise, metering, outgoing, rate_limits, reasons, secrecy, terminal
 from proxy.answers import JSON, Header
 from proxy.exchange import Exchange
 from proxy.heal import Heal
@@ -351,19 +352,37 @@ class Attempt:
         by_phrase = not (refuses or too_long or healed) and policy.by_phrase(
             status, f"{error.code} {error.message or error.text}"
         )
+        moves_on = by_status or by_phrase
+        reading = self._read_rate_limit(refused, moves_on=moves_on) if status == 429 else None
         kind, reason = reasons.classify(status, error, self._model.model_id)
         if too_long:
             kind, reason = "provider_bad_request", reasons.BAD_REQUEST
+        elif reading is not None and kind == "provider_error":
+            kind, reason = reasons.of_reading(reading)
         judgement = verdict.of_status(
             status,
-            moves_on=(by_status or by_phrase) and not too_long,
+            moves_on=moves_on and not too_long,
             open_on_exhaustion=policy.open_on_exhaustion,
+            reading=reading if policy.classify else None,
         )
         as_it_is = status == 429 and not policy.on_rate_limit
-        answer = terminal.of_refusal(refused, kind, reason, self._provider.name, self._secrets, as_it_is=as_it_is)
+        answer = terminal.of_refusal(
+            refused, kind, reason, self._provider.name, self._secrets, as_it_is=as_it_is, reading=reading
+        )
         text = self._keep(error.text) or reason
-        failure = Failure(kind, text, refused.shown, answer, by_status or by_phrase, http, too_long)
+        failure = Failure(kind, text, refused.shown, answer, moves_on, http, too_long, reading=reading)
         return self._failed(failure, judgement)
+
+    def _read_rate_limit(self, refused: Refused, *, moves_on: bool) -> Reading | None:
+        """What a 429 says; None for one that may not move on: it is only counted, and noted where a quota is spent."""
+        reading = rate_limits.read(refused, self._candidate, self._policy, self._board, moves_on=moves_on)
+        if not moves_on:
+            return None
+        self._element.phrase = reading.phrase
+        if self._policy.breaking and reading.kind is RateClass.SATURATED:
+            waits = {"retry_after": durations.short(reading.retry_after), **self.attrs, "model": self._model.model_id}
+            log.info("proxy: 429 classified saturated, circuit breaker not charged", extra={"attrs": waits})
+        return reading
 
     # -- a 2xx
 

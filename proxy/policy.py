@@ -78,6 +78,11 @@ class Policy:
 
     *ttft*, *stall* and *slow_call* are seconds, 0 = no limit. *retry_5xx*: the last candidate's one repetition
     (failover-loop 6.2).
+
+    For a 429: *classify* reads what it says; *saturation_max_wait* is the line between busy and spent and the longest
+    wait for a busy provider; *recent_success*: an unreadable one counts as busy so long after an answer, 0 = never;
+    *wait_in_place*: the longest stated wait that is waited out on the spot, 0 = none. Seconds. *busy_429*: where all
+    are busy the client gets a 429, else a 502.
     """
 
     further: int
@@ -87,6 +92,12 @@ class Policy:
     breaking: bool
     open_on_exhaustion: bool
     retry_5xx: bool
+    retry_5xx_in_place: bool
+    classify: bool
+    saturation_max_wait: float
+    recent_success: float
+    wait_in_place: float
+    busy_429: bool
     ttft: float
     stall: float
     expose_usage: bool
@@ -115,6 +126,12 @@ def _read(opts: Options) -> Policy:
         breaking=opts[catalogue.CIRCUIT_BREAKER_ENABLED],
         open_on_exhaustion=opts[catalogue.CIRCUIT_BREAKER_OPEN_ON_EXHAUSTION],
         retry_5xx=opts[catalogue.SERVER_ERROR_RETRY_ENABLED],
+        retry_5xx_in_place=opts[catalogue.SERVER_ERROR_RETRY_IN_PLACE],
+        classify=opts[catalogue.RATE_LIMIT_CLASSIFY_ENABLED],
+        saturation_max_wait=opts[catalogue.RATE_LIMIT_SATURATION_MAX_WAIT],
+        recent_success=opts[catalogue.RATE_LIMIT_RECENT_SUCCESS_WINDOW],
+        wait_in_place=opts[catalogue.RATE_LIMIT_WAIT_IN_PLACE],
+        busy_429=opts[catalogue.FAILOVER_EXHAUSTION_STATUS_429],
         ttft=opts[catalogue.TTFT_TIMEOUT],
         stall=opts[catalogue.STREAM_STALL_TIMEOUT],
         expose_usage=opts[catalogue.EXPOSE_USAGE_CHUNK],

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 import msgspec
 
+from failover import ratelimit
+from failover.ratelimit import RateClass, Reading
+
 MODEL_GONE = "the provider no longer serves this model"
 NOT_ENTITLED = "the provider rejected this request for billing or plan reasons"
 BAD_REQUEST = "the provider rejected the request payload"
 FAILED = "the provider failed to serve this request"
+AT_CAPACITY = "the provider is at capacity; retry shortly"
+QUOTA_SPENT = "the provider's usage quota is exhausted; retry after it resets"
 # Reasons of a 2xx that is no answer (failover-loop 9.1, 10.3).
 NO_CHOICES = "provider returned no choices"
 NO_CONTENT = "provider returned no content"
@@ -31,16 +36,6 @@ _TOO_LONG_TEXTS = (
 )
 _CONTENT_CODES = frozenset(("content_policy_violation", "content_filter", "moderation_blocked", "safety_violation"))
 _GONE_CODES = frozenset(("model_not_found", "model_not_supported"))
-#: Phrases that need a person to pay (rows marked "Entitled" of failover-loop 7.3).
-_ENTITLED = (
-    "no resource package",
-    "insufficient balance",
-    "please recharge",
-    "insufficient_quota",
-    "exceeded your current quota",
-    "billing hard limit",
-    "credit balance is too low",
-)
 _PAYLOAD = (
     "invalid json request body",
     "invalid_request_error",
@@ -113,11 +108,20 @@ def classify(status: int, error: ErrorBody, model_id: str) -> tuple[str, str]:
     body = error.whole[:_SEARCHED].lower()
     if model_gone(error, body, model_id):
         return "provider_model_gone", MODEL_GONE
-    if status == 402 or any(phrase in body for phrase in _ENTITLED):
+    if status == 402 or any(phrase in body for phrase in ratelimit.ENTITLED):
         return "provider_not_entitled", NOT_ENTITLED
     if status == 400 and any(phrase in body for phrase in _PAYLOAD):
         return "provider_bad_request", BAD_REQUEST
     return "provider_error", FAILED
+
+
+def of_reading(reading: Reading) -> tuple[str, str]:
+    """The same for a 429 that :func:`classify` could not place, by what it said (failover-loop 7.7)."""
+    if reading.kind is RateClass.SATURATED:
+        return "provider_saturated", AT_CAPACITY
+    if reading.kind is RateClass.UNKNOWN:
+        return "provider_error", FAILED
+    return ("provider_not_entitled", NOT_ENTITLED) if reading.entitled else ("provider_quota_exhausted", QUOTA_SPENT)
 
 
 # -- a model that is gone (failover-loop 13.5, providers 7)

@@ -1,7 +1,10 @@
 """What an attempt failed with, and what client and row get when it is the last word (failover-loop 13). Pure."""
 
+import math
 from dataclasses import dataclass, field
 
+from failover import ratelimit
+from failover.ratelimit import RateClass, Reading
 from proxy import answers, reasons
 from proxy.answers import JSON, Answer, Header
 from proxy.reasons import ErrorBody
@@ -9,6 +12,8 @@ from proxy.secrecy import Secrets
 
 #: Statuses below 500 whose body may carry the operator's account details: it is never shown.
 _HIDDEN = frozenset((401, 402, 403, 404, 407, 429, 499))
+#: The kind of a provider that is alive and at capacity.
+SATURATED = "provider_saturated"
 _TIMEOUTS = frozenset(("failover_timeout", "retry_timeout"))
 _UNPREFIXED = _TIMEOUTS | {"client_disconnect", "provider_timeout", "hedge_superseded"}
 
@@ -19,7 +24,8 @@ class Failure:
 
     *kind* is the error kind, *text* what is kept of the cause, *status* the upstream status behind it (0 = none).
     *answer* is what the client gets when nothing else serves; None = an exhaustion answer. *moves_on*: another
-    candidate may be asked. *http*: the status came as an HTTP status. *too_long*: the prompt did not fit.
+    candidate may be asked. *http*: the status came as an HTTP status. *too_long*: the prompt did not fit. *reading*:
+    what a 429 that may move on said.
     """
 
     kind: str
@@ -30,6 +36,12 @@ class Failure:
     http: bool = False
     too_long: bool = False
     hint: str = ""
+    reading: Reading | None = None
+
+    @property
+    def saturated(self) -> bool:
+        """The provider is alive and at capacity."""
+        return self.reading is not None and self.reading.kind is RateClass.SATURATED
 
 
 @dataclass(slots=True)
@@ -56,8 +68,19 @@ def client_status(status: int) -> int:
     return status if 400 <= status <= 599 else 502
 
 
-def of_refusal(refused: Refused, kind: str, reason: str, provider: str, secrets: Secrets, *, as_it_is: bool) -> Answer:
-    """The answer of failover-loop 13.3. *as_it_is*: a 429 that may not fail over (README decision 47)."""
+def of_refusal(
+    refused: Refused,
+    kind: str,
+    reason: str,
+    provider: str,
+    secrets: Secrets,
+    *,
+    as_it_is: bool,
+    reading: Reading | None = None,
+) -> Answer:
+    """The answer of failover-loop 13.3. *as_it_is*: a 429 that may not fail over (README decision 47); *reading*: what
+    one that may said.
+    """
     status, error = client_status(refused.effective), refused.error
     if as_it_is:
         headers = tuple(h for h in refused.headers if h[0] == b"retry-after" or b"ratelimit" in h[0])
@@ -71,7 +94,14 @@ def of_refusal(refused: Refused, kind: str, reason: str, provider: str, secrets:
             return Answer(status, secrets.mask_json(refused.body), (JSON,))
         if not error.json and refused.whole and error.text:
             message = secrets.clean(error.text)
-    return answers.error(status, message, _code(refused, kind, status))
+    return answers.error(status, message, _code(refused, kind, status), retry_after=wait_of(reading))
+
+
+def wait_of(reading: Reading | None) -> int | None:
+    """The ``Retry-After`` of a saturated answer, whole seconds and at least one; None for every other."""
+    if reading is None or reading.kind is not RateClass.SATURATED:
+        return None
+    return max(math.ceil(reading.retry_after), 1)
 
 
 def _code(refused: Refused, kind: str, status: int) -> str:
@@ -87,17 +117,25 @@ def no_answer(reason: str, provider: str, status: int, kind: str) -> Answer:
     return answers.error(502, told(reason, provider, status), answers.code_of(kind, 502))
 
 
-def exhaustion(kind: str, model: str, *, group: bool) -> Answer:
-    """Nothing was served and no provider's answer is passed on (failover-loop 13.1). *model* as the client sent it."""
+def exhaustion(failure: Failure, model: str, *, group: bool, busy_429: bool) -> Answer:
+    """Nothing was served and no provider's answer is passed on (failover-loop 13.1). *model* as the client sent it;
+    *busy_429*: providers that are busy answer with 429, not 502.
+    """
+    kind, retry_after = failure.kind, None
     if kind in _TIMEOUTS:
         status, message = 504, f"request timed out for model {model}"
     elif kind == "client_disconnect":
         status, message = 499, "client disconnected"
+    elif kind == SATURATED:
+        busy = "all providers busy" if group else "provider busy"
+        status, message = 502, f"{busy} for model {model}, retry shortly"
+        if busy_429:
+            status, retry_after = 429, wait_of(failure.reading) or math.ceil(ratelimit.DEFAULT_WAIT)
     elif group:
         status, message = 502, f"all providers failed for model {model}"
     else:
         status, message = 502, f"provider request failed for model {model}"
-    return answers.error(status, message, answers.code_of(kind, status))
+    return answers.error(status, message, answers.code_of(kind, status), retry_after=retry_after)
 
 
 def row_message(failure: Failure, provider: str, attempt: int, contacted: int, *, before: str = "") -> str:
@@ -112,7 +150,8 @@ def row_message(failure: Failure, provider: str, attempt: int, contacted: int, *
     if known and known not in text:
         text += f"; last provider error: {known}"
     if contacted > 1 and failure.kind not in _UNPREFIXED:
-        text = f"all {contacted} providers failed; last error: {text}"
+        said = "busy" if failure.kind == SATURATED else "failed"
+        text = f"all {contacted} providers {said}; last error: {text}"
     return text
 
 
@@ -132,6 +171,10 @@ def _cause(failure: Failure, provider: str, attempt: int, before: str) -> str:
         return f'provider "{provider}" no longer serves this model (attempt {attempt})'
     if kind == "provider_not_entitled":
         return f'provider "{provider}" rejected the request for billing or plan reasons on attempt {attempt}'
+    if kind == SATURATED:
+        return f'provider "{provider}" is busy (rate limited at capacity) on attempt {attempt}'
+    if kind == "provider_quota_exhausted":
+        return f'provider "{provider}" has spent its usage quota on attempt {attempt}'
     if kind == "provider_bad_request":
         return f'provider "{provider}" rejected the request payload on attempt {attempt}'
     if failure.status and failure.http:

@@ -5,11 +5,13 @@ import logging
 import time
 
 from failover import backoff
+from failover.ratelimit import RateClass
 from failover.resolve import Candidate, Resolution
 from modelhotel.core import durations, logformat
 from proxy import policy, terminal
 from proxy.attempt import Attempt
 from proxy.exchange import Exchange
+from proxy.repeats import Repeat, Repeats, Why, log_lines
 from proxy.terminal import Failure
 from proxy.tools import Tools
 from proxy.trail import Element, Trail
@@ -20,8 +22,6 @@ log = logging.getLogger("proxy")
 TOOLS = Tools()
 _ANYTHING = -1
 """The context window asked for when any will do."""
-TRANSIENT = frozenset((500, 502, 503, 504))
-"""Statuses the last candidate may repeat (failover-loop 6.2)."""
 
 
 class Walk:
@@ -38,7 +38,6 @@ class Walk:
         "_failure",
         "_last",
         "_policy",
-        "_repeated",
         "_resolution",
         "_served",
         "_tools",
@@ -58,7 +57,6 @@ class Walk:
         self._contacted = 0  # candidates, not attempts
         self._attempts = 0
         self._window = _ANYTHING  # after a prompt that was too long: only larger or unknown windows
-        self._repeated = False  # the last candidate's one repetition was used
         self._before = ""  # the text of the failure before the last one
         self._failure: Failure | None = None
         self._last: Element | None = None  # of the attempt whose outcome is the last word so far
@@ -175,7 +173,8 @@ class Walk:
         log.info("proxy: failover backoff", extra={"attrs": attrs})
         return await self._pause(wait)
 
-    async def _pause(self, wait: float) -> Failure | None:
+    async def _pause(self, wait: float, *, busy: bool = False) -> Failure | None:
+        """A failure when the client left meanwhile. *busy*: the wait is the provider's own."""
         try:
             await self._tools.sleep(wait)
         except asyncio.CancelledError:
@@ -183,10 +182,10 @@ class Walk:
             if not self._exchange.gone or task is None:
                 raise
             task.uncancel()
-            return self._left_in_a_pause()
+            return self._left_in_a_pause(busy)
         return None
 
-    def _left_in_a_pause(self) -> Failure:
+    def _left_in_a_pause(self, busy: bool) -> Failure:
         """The client left between two attempts; after a stall of the provider that stays the cause."""
         failure, last = self._failure, self._last
         attrs: dict[str, object] = {
@@ -198,7 +197,11 @@ class Walk:
             attrs |= {"kind": failure.kind, "status": 502}
             log.info("proxy: connection closed during failover backoff after provider stall", extra={"attrs": attrs})
             return failure
-        log.info("proxy: client disconnected during failover backoff", extra={"attrs": attrs})
+        if busy:
+            del attrs["attempt"]
+            log.info("proxy: client disconnected while waiting out saturation", extra={"attrs": attrs})
+        else:
+            log.info("proxy: client disconnected during failover backoff", extra={"attrs": attrs})
         self._before = failure.text if failure is not None else ""
         return Failure("client_disconnect", moves_on=False)
 
@@ -247,27 +250,29 @@ class Walk:
 
     async def _again(self, candidate: Candidate, failure: Failure, *, last: bool) -> Failure | None:
         """Ask the same candidate again while what it answered is worth a repetition; what came of it in the end."""
-        while (wait := self._worth(candidate, failure, last=last)) is not None:
-            gone = await self._pause(wait)
+        repeats = Repeats()
+        while (repeat := self._worth(repeats, candidate, failure, last=last)) is not None:
+            if repeat.why is Why.NO_TIME:
+                failure.kind, failure.answer = terminal.SATURATED, None
+                return failure
+            gone = await self._pause(repeat.wait, busy=repeat.why in (Why.BUSY, Why.BUSY_IN_PLACE))
             if gone is not None:
                 return gone
             again = await self._ask(candidate, last=last)
             if again is None:
-                return None
+                return None if self._served is not None else failure  # not admitted: its answer stands
             failure = again
         return failure
 
-    def _worth(self, candidate: Candidate, failure: Failure, *, last: bool) -> float | None:
-        """Seconds to wait before the same candidate is asked again; None = not again (failover-loop 6.2)."""
-        if not (last and failure.moves_on and failure.http) or failure.status not in TRANSIENT or self._repeated:
-            return None
+    def _worth(self, repeats: Repeats, candidate: Candidate, failure: Failure, *, last: bool) -> Repeat | None:
+        """Whether and when the same candidate is asked again for *failure* (failover-loop 6.2, 6.4)."""
         room = self._exchange.deadline - time.monotonic()
-        if not self._policy.retry_5xx or not backoff.server_error_fits(room):
-            return None
-        self._repeated = True
-        attrs = {**_who(candidate), "status": failure.status, "attempt": self._attempts}
-        log.info("proxy: last candidate answered a retryable server error, retrying it once", extra={"attrs": attrs})
-        return backoff.server_error(room, self._tools.chance)
+        repeat = repeats.next(failure, self._policy, last=last, room=room, chance=self._tools.chance)
+        if repeat is not None:
+            model, attempt = self._exchange.model, self._attempts
+            for message, attrs in log_lines(repeat, failure, candidate, model=model, attempt=attempt, room=room):
+                log.info(message, extra={"attrs": attrs})
+        return repeat
 
     def _log_start(self, candidate: Candidate) -> None:
         if not log.isEnabledFor(logging.INFO):
@@ -298,7 +303,7 @@ class Walk:
             "attempt": last.index + 1,
             **_who(last.candidate),
             "status": failure.status,
-            "rate_limit_class": "unknown",
+            "rate_limit_class": str(failure.reading.kind if failure.reading is not None else RateClass.UNKNOWN),
         }
         log.info("proxy: failover triggered", extra={"attrs": attrs})
 
@@ -319,6 +324,8 @@ class Walk:
         """Row and client get *failure*."""
         exchange, draft, last = self._exchange, self._draft, self._last
         name = last.candidate.provider.name if last is not None else ""
+        if failure.saturated and self._resolution.group:
+            failure.kind, failure.answer = terminal.SATURATED, None
         draft.state, draft.error_kind = "failed", failure.kind
         if failure.answer is not None and not exchange.gone:
             answer = failure.answer
@@ -332,7 +339,9 @@ class Walk:
                 }
                 log.warning("proxy: upstream non-200", extra={"attrs": attrs})
         else:
-            answer = terminal.exhaustion(failure.kind, exchange.model, group=self._resolution.group)
+            answer = terminal.exhaustion(
+                failure, exchange.model, group=self._resolution.group, busy_429=self._policy.busy_429
+            )
             draft.provider_id = None
             number = last.index + 1 if last is not None else 0
             draft.error_message = terminal.row_message(failure, name, number, self._contacted, before=self._before)

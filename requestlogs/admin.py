@@ -265,6 +265,7 @@ def _entry(item: dict[str, Any]) -> dict[str, Any]:
         "who": f"{item.get('provider', '')} / {item.get('model', '')}",
         "status": item.get("status") or "no response",
         "kind": str(item.get("error_kind", "")).replace("_", " "),
+        "phrase": item.get("phrase", ""),
         "detail": item.get("detail", ""),
         "breaker": item.get("breaker", ""),
         "duration": milliseconds(item.get("duration_ms")),

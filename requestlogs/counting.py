@@ -15,9 +15,6 @@ log = logging.getLogger("metrics")
 _GROUP = "hotel/"
 _CLASSES = {2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
 _LEFT = 499
-_RATE_LIMITED = 429
-#: Class of a 429 by the error kind it was given.
-_RATE_CLASSES = {"provider_saturated": "saturated", "provider_quota_exhausted": "exhausted"}
 
 
 def status_class(status: int | None) -> str:
@@ -63,12 +60,8 @@ def _add(draft: Draft, sums: _Sums) -> None:
     if draft.cost_usd is not None and draft.cost_usd >= 0:
         sums[metrics.COST, provider, model] += draft.cost_usd
     for element in draft.attempts or ():
-        tried = element["provider"] or UNKNOWN
         if element["attempt"] >= 1:
-            sums[metrics.FAILOVER_ATTEMPTS, model, tried] += 1
-        if element.get("status") == _RATE_LIMITED:
-            kind = _RATE_CLASSES.get(element.get("error_kind", ""), UNKNOWN)
-            sums[metrics.RATE_LIMITED, tried, element["model"] or UNKNOWN, kind] += 1
+            sums[metrics.FAILOVER_ATTEMPTS, model, element["provider"] or UNKNOWN] += 1
     if draft.state == "failed" and (reason := exhausted(draft)):
         sums[metrics.FAILOVER_EXHAUSTED, model.removeprefix(_GROUP).lower(), reason] += 1
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from failover.breaker.board import Board
 from failover.breaker.rules import BreakerSettings, of_options
+from failover.caps import CAPS
 from modelhotel.core import options
 from modelhotel.core.clock import SYSTEM
 from modelhotel.core.options import Options
@@ -66,6 +67,7 @@ def _follow_catalogue(catalogue: cache.Catalogue) -> None:
     # Also catches late results of a deleted provider, and deletions made by another process.
     known: Mapping[str, cache.ProviderRow] = catalogue.providers
     _board.keep_only(known.keys())
+    CAPS.keep_only(known.keys())
 
 
 cache.SNAPSHOT.listeners.append(_follow_catalogue)

@@ -165,6 +165,12 @@ class Board:
         if move is not None and move.after is State.OPEN:
             self.opened(provider_id)
 
+    def served_within(self, provider_id: str, model: str, seconds: float) -> bool:
+        """Whether the pair delivered an answer in the last *seconds*; an alive verdict is no answer."""
+        circuit = self._circuits.find(provider_id, model)
+        served = circuit.last_success if circuit is not None else None
+        return served is not None and self.clock.monotonic() - served <= seconds
+
     def provider_open(self, provider_id: str) -> bool:
         """The provider-wide verdict: is it skipped for every model? Derived from the circuits on each call."""
         if provider_id not in self._troubled:

@@ -2,7 +2,8 @@
 
 from failover import windows
 from failover.breaker import board
-from providers.ports import CircuitHealth
+from failover.caps import CAPS
+from providers.ports import CircuitHealth, LastCap
 
 
 def health(provider_id: str) -> CircuitHealth:
@@ -10,7 +11,13 @@ def health(provider_id: str) -> CircuitHealth:
     return board().health(provider_id)
 
 
+def last_cap(provider_id: str) -> LastCap | None:
+    """The last 429 that said its quota or balance is spent."""
+    return CAPS.last(provider_id)
+
+
 def forget(provider_id: str) -> None:
-    """The provider is deleted: its circuits and its in-flight window are discarded."""
+    """The provider is deleted: its circuits, its in-flight window and its cap note are discarded."""
     board().forget(provider_id)
     windows.windows().forget(provider_id)
+    CAPS.forget(provider_id)

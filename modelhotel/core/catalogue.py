@@ -279,12 +279,40 @@ CIRCUIT_BREAKER_SLOW_CALL_THRESHOLD = _duration(
     group="Failover",
     zero_word="Disabled",
 )
+RATE_LIMIT_CLASSIFY_ENABLED = _bool(
+    "rate_limit_classify_enabled",
+    True,
+    BREAKER,
+    "Classify Rate Limits",
+    "Tell a provider that is busy for seconds from one whose quota is spent. Off: every 429 is a plain failure.",
+    "Rate Limit (429) Handling",
+)
+RATE_LIMIT_SATURATION_MAX_WAIT = _duration(
+    "rate_limit_saturation_max_wait",
+    "60s",
+    BREAKER,
+    "Busy Threshold",
+    "A stated wait up to this means busy, a longer one a spent window. Also the longest wait for a busy provider.",
+    group="Rate Limit (429) Handling",
+    positive=True,
+    slider=(5, 120, 5),
+)
+RATE_LIMIT_RECENT_SUCCESS_WINDOW = _duration(
+    "rate_limit_recent_success_window",
+    "60s",
+    BREAKER,
+    "Recent Success Window",
+    "A 429 that can not be read counts as busy when the same model served within this time.",
+    group="Rate Limit (429) Handling",
+    slider=(10, 300, 10),
+)
 CIRCUIT_BREAKER_OPEN_ON_EXHAUSTION = _bool(
     "circuit_breaker_open_on_exhaustion",
     True,
     BREAKER,
     "Open on Exhaustion",
-    "One answer that says the account must pay (402) opens the model's circuit without waiting for the threshold.",
+    "One answer that says the quota or balance is spent (429, 402) opens the model's circuit without waiting for the "
+    "threshold.",
     "Rate Limit (429) Handling",
 )
 FAILOVER_EXHAUSTION_STATUS_429 = _bool(
@@ -292,7 +320,7 @@ FAILOVER_EXHAUSTION_STATUS_429 = _bool(
     True,
     BREAKER,
     "Answer 429 When All Busy",
-    "A group whose members are all dark answers 429 with Retry-After instead of 502.",
+    "A group whose members are all busy or dark answers 429 with Retry-After instead of 502.",
     "Rate Limit (429) Handling",
 )
 SERVER_ERROR_RETRY_ENABLED = _bool(
@@ -301,6 +329,26 @@ SERVER_ERROR_RETRY_ENABLED = _bool(
     BREAKER,
     "Retry a Transient 5xx Once",
     "The last candidate may repeat once, after a short wait, on 500, 502, 503 and 504.",
+    "Rate Limit (429) Handling",
+)
+RATE_LIMIT_WAIT_IN_PLACE = _duration(
+    "rate_limit_wait_in_place",
+    "0s",
+    BREAKER,
+    "Wait in Place",
+    "A 429 whose stated wait is at most this long is waited out once on the same candidate, which keeps its prompt "
+    "cache, instead of moving on.",
+    group="Rate Limit (429) Handling",
+    maximum=10.0,
+    slider=(0, 10, 1),
+    zero_word="Disabled",
+)
+SERVER_ERROR_RETRY_IN_PLACE = _bool(
+    "server_error_retry_in_place",
+    False,
+    BREAKER,
+    "Retry a 5xx in Place",
+    "One quick repetition of a 500, 502 or 503 on the same candidate before moving on.",
     "Rate Limit (429) Handling",
 )
 INFLIGHT_LIMITER_ENABLED = _bool(

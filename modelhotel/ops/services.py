@@ -4,9 +4,11 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from django.conf import settings
 
+from failover import ratelimit
 from failover.quotawatch import QuotaWatch
 from modelhotel import config_store
 from modelhotel.accounts import audit
@@ -22,7 +24,7 @@ from modelhotel.ops.startup import INSTANCE
 from modelhotel.ops.watch import Watcher
 from providers.keyring import KEYRING
 from proxy.metering import METER
-from requestlogs import rollup, sweep
+from requestlogs import phrases, rollup, sweep
 from requestlogs.applog import APP_LOG
 from requestlogs.recorder import RECORDER
 
@@ -36,6 +38,7 @@ JOBS = (
     Job("job:sessions", HOUR, SessionStore.clear_expired),
     Job("job:statistics", 60.0, rollup.turn),
     Job("job:statistics-names", 24 * HOUR, rollup.forget_names),
+    Job("job:phrases", 24 * HOUR, partial(phrases.report, ratelimit.PHRASES)),
 )
 log = logging.getLogger("serve")
 

@@ -460,3 +460,29 @@ def test_an_answer_goes_through_what_was_added(hotel):
         assert hotel.product.api("POST", f"/api/providers/{made}/test").json()["success"] is True
         hotel.product.api("POST", f"/api/providers/{made}/discover")
         assert hotel.chat("Talk/talk").json()["choices"][0]["message"]["content"] == "from the new one"
+
+
+def test_a_spent_quota_is_noted_on_the_card_of_a_provider_without_a_usage_reading(hotel, page):
+    """part of failover-loop 57a. The badge of a usage reading comes with the quota readers."""
+    with FakeProvider(["gpt-oss:120b"]) as fake:
+        made = add(hotel, "Cloud", fake.url)
+        hotel.product.api("POST", f"/api/providers/{made}/discover")
+
+        def spent(words: str, **headers: str) -> str:
+            fake.script(status(429, {"error": {"message": words}}, headers=headers))
+            assert hotel.chat("Cloud/gpt-oss:120b").status_code == 429
+            page.goto(f"{hotel.url}{PAGE}")
+            at = hotel.product.api("GET", f"/api/providers/{made}").json()["last_cap"]["at"]
+            return str(page.evaluate("at => new Date(at).toTimeString().slice(0, 5)", at))
+
+        at = spent("session usage limit")
+        note = card(page, "Cloud").get_by_text("no usage API")
+        expect(note).to_have_text(f"no usage API · cap hit {at}")
+        title = f'last cap message: "session usage limit" at {at} (from a 429 on gpt-oss:120b)'
+        expect(note).to_have_attribute("title", title)
+        at = spent("insufficient balance")
+        expect(note).to_have_text(f"no usage API · balance spent {at}")
+        at = spent("later", **{"Retry-After": "3600"})
+        expect(note).to_have_text(f"no usage API · cap hit {at}")
+        expect(note).to_have_attribute("title", f"last cap at {at} (from a 429 on gpt-oss:120b)")
+        expect(card(page, "Alpha").get_by_text("no usage API")).to_have_count(0)

@@ -66,6 +66,7 @@ class Ports:
         self.calls: list[tuple[str, Any]] = []
         self.tokens: dict[str, int] = {}
         self.circuits: dict[str, ports.CircuitHealth] = {}
+        self.caps: dict[str, ports.LastCap] = {}
         self.parts: dict[str, Any] = {}
         self.broken = False
 
@@ -92,6 +93,9 @@ class Ports:
 
     def health(self, provider_id: str) -> ports.CircuitHealth:
         return self.circuits.get(provider_id, ports.CircuitHealth())
+
+    def last_cap(self, provider_id: str) -> ports.LastCap | None:
+        return self.caps.get(provider_id)
 
     def forget(self, provider_id: str) -> None:
         self._note("forget", provider_id)

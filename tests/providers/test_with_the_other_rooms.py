@@ -1,15 +1,18 @@
 """Provider changes with the real rooms behind the ports: groups, keys, accounts, the request log, circuits."""
 
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from failover.caps import CAPS
 from failover.models import FailoverGroup
 from modelhotel import wiring
 from modelhotel.models import User
 from providers.models import Model
+from providers.ports import LastCap
 from proxy.models import VirtualKey
 from requestlogs.models import RequestLog
 from tests.providers.conftest import Api, Ports
@@ -80,3 +83,19 @@ def test_a_deleted_model_leaves_its_group(api: Api, pair: Any):
     assert len(groups()) == 1
     assert api.post("/models/bulk-delete", {"ids": [str(row.pk)]}).json() == {"requested": 1, "deleted": 1}
     assert groups() == {}
+
+
+def test_the_last_spent_429_stands_on_its_provider_until_that_is_deleted(api: Api, pair: Any):
+    """part of failover-loop 57a"""
+    first, second = pair
+    at = datetime(2026, 10, 1, 14, 51, 0, 400_000, tzinfo=UTC)
+    CAPS.note(first["id"], LastCap("session usage limit", "gpt-oss:120b", at, entitled=False))
+    note = {"phrase": "session usage limit", "model": "gpt-oss:120b", "at": "2026-10-01T14:51:00Z", "entitled": False}
+    assert {row["id"]: row["last_cap"] for row in api.get("/providers").json()} == {
+        first["id"]: note,
+        second["id"]: None,
+    }
+    CAPS.note(first["id"], LastCap("insufficient balance", "other", at, entitled=True))
+    assert api.get(f"/providers/{first['id']}").json()["last_cap"]["entitled"] is True
+    assert api.delete(f"/providers/{first['id']}").status_code == 204
+    assert CAPS.last(first["id"]) is None

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from failover.ratelimit import RateClass, Reading
 from proxy import reasons, terminal
+from proxy.answers import JSON
 from proxy.terminal import Failure
 
 
@@ -174,6 +176,13 @@ def test_no_body_raises(raw: bytes, status: int, model: str):
             'all 2 providers failed; last error: provider "P" rejected the request for billing or plan reasons '
             "on attempt 2",
         ),
+        (
+            Failure("provider_saturated", "slow down"),
+            3,
+            'all 3 providers busy; last error: provider "P" is busy (rate limited at capacity) on attempt 2; '
+            "last provider error: slow down",
+        ),
+        (Failure("provider_quota_exhausted"), 1, 'provider "P" has spent its usage quota on attempt 2'),
         (Failure("provider_bad_request"), 1, 'provider "P" rejected the request payload on attempt 2'),
         (
             Failure("provider_error", "boom", 503, http=True),
@@ -203,9 +212,32 @@ def test_an_earlier_error_is_named_after_a_disconnect():
     ],
 )
 def test_the_exhaustion_answers(kind: str, group: bool, status: int, message: str):
-    answer = terminal.exhaustion(kind, "m", group=group)
+    answer = terminal.exhaustion(Failure(kind), "m", group=group, busy_429=True)
     error = json.loads(answer.body)["error"]
     assert (answer.status, error["message"], error["code"]) == (status, message, kind)
+    assert answer.headers == (JSON,)
+
+
+@pytest.mark.parametrize(
+    ("wait", "busy_429", "status", "header"),
+    [
+        (0.02, True, 429, "1"),
+        (1.0, True, 429, "1"),
+        (1.2, True, 429, "2"),
+        (None, True, 429, "2"),
+        (9, False, 502, None),
+    ],
+)
+def test_a_busy_exhaustion_says_when_to_come_back(wait, busy_429: bool, status: int, header: str | None):
+    """v1-api 9.5. A positive wait never becomes a Retry-After of zero."""
+    reading = None if wait is None else Reading(RateClass.SATURATED, retry_after=wait)
+    for group, message in ((True, "all providers busy for model m"), (False, "provider busy for model m")):
+        failure = Failure("provider_saturated", reading=reading)
+        answer = terminal.exhaustion(failure, "m", group=group, busy_429=busy_429)
+        error = json.loads(answer.body)["error"]
+        assert (answer.status, error["message"]) == (status, f"{message}, retry shortly")
+        assert error["code"] == "rate_limit_exceeded"
+        assert dict(answer.headers).get(b"retry-after") == (header.encode() if header else None)
 
 
 @pytest.mark.parametrize(("status", "shown"), [(399, 502), (400, 400), (599, 599), (600, 502), (302, 502)])

@@ -3,7 +3,8 @@
 import pytest
 
 from failover import verdict
-from failover.verdict import Verdict
+from failover.ratelimit import RateClass, Reading
+from failover.verdict import Judgement, Verdict
 
 C, X, A, N, S = Verdict.CHARGE, Verdict.EXHAUSTED, Verdict.ALIVE, Verdict.NOOP, Verdict.SUCCESS
 
@@ -102,3 +103,51 @@ def test_a_client_that_leaves_after_long_silence_tells_on_the_provider(silence, 
     """circuit-breaker 19. The floor is the stall timeout, thirty seconds where that is off."""
     found = verdict.client_left_early(silence, stall, 200)
     assert found == (verdict.probe_failed(200) if charged else verdict.NONE)
+
+
+HINT = 2 * 3600.0
+
+
+@pytest.mark.parametrize(
+    ("reading", "opens", "wanted"),
+    [
+        (
+            Reading(RateClass.SATURATED, "slow down", retry_after=3.0),
+            True,
+            Judgement(Verdict.SATURATED, "upstream status 429 (saturated)", 429, "noop", retry_after=3.0),
+        ),
+        (
+            Reading(RateClass.EXHAUSTED, "weekly usage limit", pin_hint=HINT),
+            True,
+            Judgement(X, "upstream status 429 (exhausted)", 429, "charge", HINT, rate_limited=True),
+        ),
+        (
+            Reading(RateClass.EXHAUSTED, "insufficient_quota", pin_hint=HINT, entitled=True, account=True),
+            True,
+            Judgement(X, "upstream status 429 (exhausted)", 429, "charge", HINT, account=True, rate_limited=True),
+        ),
+        (
+            Reading(RateClass.EXHAUSTED, "insufficient_quota", pin_hint=HINT, entitled=True, account=True),
+            False,
+            Judgement(C, "upstream status 429 (exhausted, not opened by setting)", 429, "charge", rate_limited=True),
+        ),
+        (
+            Reading(RateClass.UNKNOWN),
+            True,
+            Judgement(C, "upstream status 429 (unrecognised)", 429, "charge", rate_limited=True),
+        ),
+        (None, True, Judgement(C, "upstream status 429", 429, "charge")),
+    ],
+)
+def test_a_429_is_judged_by_what_it_said(reading, opens, wanted):
+    """part of circuit-breaker 10 to 13, part of circuit-breaker 17, part of failover-loop 39 to 40"""
+    assert verdict.of_status(429, moves_on=True, open_on_exhaustion=opens, reading=reading) == wanted
+    if reading is None or reading.kind is not RateClass.EXHAUSTED:
+        assert verdict.of_status(429, moves_on=True, open_on_exhaustion=not opens, reading=reading) == wanted
+
+
+@pytest.mark.parametrize("kind", RateClass)
+def test_a_429_that_may_not_move_on_is_alive_whatever_it_said(kind):
+    """circuit-breaker 16"""
+    found = verdict.of_status(429, moves_on=False, open_on_exhaustion=True, reading=Reading(kind))
+    assert found == Judgement(A, "upstream status 429 (alive)", 429, "alive")

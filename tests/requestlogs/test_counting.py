@@ -93,21 +93,16 @@ def test_a_first_token_is_a_streams_and_was_measured(counted, streaming, ttft, c
     assert sum(counted.added("modelhotel_ttft_seconds_count").values()) == count
 
 
-def test_skips_are_no_attempts_and_a_429_has_the_class_it_was_given(counted):
+def test_skips_are_no_attempts(counted):
     trail = [
         {"attempt": -1, "provider": "Skipped", "model": MODEL, "breaker": "skipped", "duration_ms": 0},
-        attempt(0, "First", status=429, error_kind="provider_saturated"),
-        attempt(1, "Second", status=429, error_kind="provider_quota_exhausted"),
-        attempt(2, "Second", status=429, error_kind="provider_error"),
+        attempt(0, "First", status=503),
+        attempt(1, "Second", status=503),
+        attempt(2, "Second", status=500),
         attempt(3, "Third", status=200),
     ]
     counting.add([draft(provider_name="Third", attempts=trail)])
     assert counted.added("modelhotel_failover_attempts_total") == {(GROUP, "Second"): 2, (GROUP, "Third"): 1}
-    assert counted.added("modelhotel_upstream_rate_limit_total") == {
-        ("saturated", MODEL, "First"): 1,
-        ("exhausted", MODEL, "Second"): 1,
-        ("unknown", MODEL, "Second"): 1,
-    }
 
 
 FAILED = {"state": "failed", "status_code": 502, "error_kind": "provider_error"}

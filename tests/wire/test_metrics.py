@@ -197,7 +197,7 @@ def test_a_429_and_answers_without_content_are_counted_by_the_providers_own_id(h
         home.b.script(stream(["from B"]) if streaming else answer("from B"))
         assert "from B" in home.ask(stream=streaming).text
     found = count.added(3)
-    assert found.only("modelhotel_upstream_rate_limit_total") == {("unknown", MODEL, "Alpha"): 1}
+    assert found.only("modelhotel_upstream_rate_limit_total") == {("saturated", MODEL, "Alpha"): 1}
     assert found.only("modelhotel_empty_responses_total") == {(MODEL, "Alpha"): 2}
     assert found.only("modelhotel_failover_attempts_total") == {(GROUP, "Beta"): 3}
 

@@ -19,6 +19,7 @@ import pytest
 from failover import breaker, table
 from failover.breaker.board import Board
 from failover.breaker.rules import of_options
+from failover.caps import CAPS
 from modelhotel.core import options, redact
 from modelhotel.core.clock import ManualClock
 from providers import cache
@@ -58,6 +59,7 @@ class Stage:
         monkeypatch.setattr(exchange, "WATCH_AFTER", 0.0)
         monkeypatch.setattr(walk, "TOOLS", Tools(sleep=self._sleep, chance=lambda: CHANCE))
         KEYRING.reset()
+        CAPS.keep_only(())
 
     def _name_of(self, provider_id: str) -> str:
         row = self._providers.get(provider_id)

@@ -158,6 +158,7 @@ async def test_a_407_never_shows_its_body_and_does_not_move_on(
 
 async def test_a_429_moves_on_as_a_plain_charge(abc: Stage, provider_a: FakeProvider):
     """part of failover-loop 53, part of circuit-breaker 17"""
+    abc.set(rate_limit_classify_enabled="false")
     provider_a.script(status(429, {"error": {"message": "too many concurrent requests"}}))
     assert (await abc.ask()).status == 200
     assert abc.trail[0] == (0, "A", 429, "provider_error", "charge") and abc.fails("A") == 1

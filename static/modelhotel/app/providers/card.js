@@ -47,10 +47,12 @@ function circuit(row) {
   return h("span", { class: "mh-chip", dataset: { tone: "warn" }, title }, icon("power_off"), h("span", {}, many(open || 1, "circuit"), " open", retry));
 }
 
+/** failover-loop 7.9: the last 429 that said its quota or balance is spent. */
 function cap(note) {
   if (!note) return null;
   const at = instant(note.at).slice(11, 16);
-  return chip("warn", `no usage API · ${note.entitled ? "balance spent" : "cap hit"} ${at}`, { title: `${note.model}: ${note.phrase}` });
+  const said = note.phrase ? `last cap message: "${note.phrase}"` : "last cap";
+  return chip("warn", `no usage API · ${note.entitled ? "balance spent" : "cap hit"} ${at}`, { title: `${said} at ${at} (from a 429 on ${note.model})` });
 }
 
 function row(name, ...value) {
