@@ -6,6 +6,8 @@ from django.urls import path
 from modelhotel import api
 from modelhotel.accounts.views import sign_in
 
+#: Inside the site, as its own pages are.
+handler403, handler404 = "modelhotel.site.pages.forbidden", "modelhotel.site.pages.missing"
 urlpatterns = [
     path("api/", api.urls),
     api.unknown,

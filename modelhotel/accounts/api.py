@@ -10,7 +10,7 @@ from ninja import Router
 from modelhotel.accounts import admin_token, demo, sessions, throttles, verbs
 from modelhotel.accounts.authentication import SIGNED_IN, address_of, by_cookie
 from modelhotel.accounts.identity import Credentials, Identity, bearer_of, of_session
-from modelhotel.core import environment, events, webapi
+from modelhotel.core import events, webapi
 from modelhotel.core.actor import ADMIN
 from modelhotel.core.clock import rfc3339
 from modelhotel.core.faults import Refusal
@@ -149,7 +149,7 @@ def end_session(request: HttpRequest, id: str) -> HttpResponse:
 
 @public.get("/public-config", auth=None, summary="What a sign-in page may know")
 def public_config(request: HttpRequest) -> dict[str, bool]:
-    return {"read_only": environment.current().demo_readonly}
+    return {"read_only": demo.on()}
 
 
 @public.get("/demo-login", auth=None, summary="The admin token of a demo that shows it")

@@ -15,9 +15,13 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN = frozenset({"/login/", "/logout/"})
 
 
+def on() -> bool:
+    return environment.current().demo_readonly
+
+
 def refuses(request: HttpRequest) -> bool:
     """Whether *request* is a write that the demo does not take."""
-    return request.method not in SAFE and request.path not in _OPEN and environment.current().demo_readonly
+    return request.method not in SAFE and request.path not in _OPEN and on()
 
 
 def shown_token() -> str:

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from django.urls import URLPattern, path
 from unfold.sites import UnfoldAdminSite
 
-from modelhotel.core import environment
+from modelhotel.accounts import demo
 from modelhotel.core.version import VERSION
 from modelhotel.models import User
 from modelhotel.site import board_page, keys_page, log_pages, provider_pages, settings_page
@@ -38,5 +38,5 @@ class HotelSite(UnfoldAdminSite):  # type: ignore[misc]
             **super().each_context(request),
             "mh_version": VERSION,
             "mh_role": _ROLES.get(role, role),
-            "mh_demo": environment.current().demo_readonly,
+            "mh_demo": demo.on(),
         }

@@ -100,6 +100,24 @@ def test_after_signing_in_the_address_first_asked_for_is_shown(anna):
     assert (response.status_code, response["Location"]) == (302, "/modelhotel/user/?q=x")
 
 
+def test_what_an_account_may_not_open_is_said_so_inside_the_site(token):
+    """Section 2.1 of operations."""
+    visitor = signed_in(User.objects.create_user("vera", is_staff=True))
+    page = visitor.client.get("/settings/", headers={"accept": "text/html"})
+    assert page.status_code == 403
+    assert "Not available for your account" in text(page) and 'id="logout-form"' in text(page)
+    assert text(visitor.get("/settings/")) == "insufficient permissions"
+
+
+def test_an_address_without_a_page_is_a_page_of_the_site_and_a_stranger_signs_in_first(token):
+    """Section 10.7 of operations."""
+    visitor = signed_in(User.objects.create_user("vera", is_staff=True))
+    page = visitor.client.get("/nonsense", headers={"accept": "text/html"})
+    assert page.status_code == 404
+    assert "There is no page at this address." in text(page) and 'id="logout-form"' in text(page)
+    assert Browser().page("/nonsense")["Location"] == "/login/?next=/nonsense"
+
+
 def test_a_foreign_address_is_not_gone_to_after_signing_in(anna):
     browser = Browser()
     response = browser.sign_in("/login/?next=https://evil.example/", username="Anna", password=PASSWORD)
