@@ -231,6 +231,33 @@ def test_skips_refusals_and_a_saturated_provider_stand_in_the_chain_in_their_ord
         assert page.evaluate(say, [text, told]) == text
 
 
+RACE = [
+    {"attempt": 0, "status": 200, "error_kind": "provider_error", "duration_ms": 90, "breaker": "charge"},
+    {
+        "attempt": 1,
+        "error_kind": "hedge_superseded",
+        "detail": "superseded by the winner while in flight",
+        "duration_ms": 30,
+    },
+]
+
+
+def test_a_race_stands_in_the_chain_with_its_marks_and_the_text_of_the_one_that_served(hotel, page):
+    """The attempt that ended the request stands first here; the loser says once that it lost."""
+    open_page(hotel, page)
+    script = f"""async (attempts) => {{
+        const m = await import('{APP}/attempts.js');
+        const list = m.chain({{ attempts, error_message: "stream truncated before the end" }});
+        return [...list.children].map((item) => [...item.querySelectorAll('.mh-chip, .mh-chain-why, code')]
+          .map((one) => one.textContent));
+      }}"""
+    race = [{**one, "provider": name, "model": "m", "hedged": True} for one, name in zip(RACE, "AB", strict=True)]
+    assert page.evaluate(script, race) == [
+        ["200", "hedged", "shieldbreaker: strikeprovider error", "stream truncated before the end"],
+        ["no response", "hedged", "lost the race"],
+    ]
+
+
 def test_filters_live_in_the_address_and_back_undoes_them(hotel, page):
     """operations 2.3: 300 ms after the last key; Clear filters; nothing matches is not the empty list."""
     hotel.chat("nothing/at-all")

@@ -25,12 +25,14 @@ from tests.upstream.server import (
     DONE,
     FakeProvider,
     Wire,
+    after,
     completion,
     delta,
     headers_then_silence,
     http_chunk,
     reply,
     reset,
+    silence,
     sse,
     status,
 )
@@ -168,25 +170,50 @@ FIRST = {
 }
 
 
+RACED = {
+    "first is silent": silence(),
+    "first sends headers only": headers_then_silence(),
+    "first refuses meanwhile": after(0.11, status(503)),
+}
+ENDS = ["leave early", "leave late", "stop early", "stop late", "both early"]
+
+
 async def _await(work: Any) -> Any:
     return await work
 
 
-@pytest.mark.parametrize("end", ["leave early", "leave late", "stop early", "stop late", "both early"])
+async def through(stage: Stage, providers: tuple[FakeProvider, ...], stream: bool, end: str) -> int:
+    """How many awaits a request was ended at."""
+    mode, _, when = end.partition(" ")
+    for name, provider in zip("AB", providers, strict=True):
+        stage.member(name, provider.url)
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    steps = await every_step(stage, providers, stream, mode, when == "late")
+    gc.collect()
+    assert not complaints
+    return steps
+
+
+@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("first", FIRST)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_a_request_ended_at_any_await_leaves_one_row_and_nothing_else(
     stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, stream, first, end, monkeypatch
 ):
     """failover-loop 107, circuit-breaker 27"""
-    mode, _, when = end.partition(" ")
-    stage.member("A", provider_a.url)
-    stage.member("B", provider_b.url)
     monkeypatch.setattr(walk, "TOOLS", Tools(sleep=lambda _: asyncio.sleep(0.002), chance=lambda: 0.5))
     provider_a.script(FIRST[first])
     provider_b.script(echo)
-    complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    steps = await every_step(stage, (provider_a, provider_b), stream, mode, when == "late")
-    gc.collect()
-    assert steps >= (6 if stream else 4) and not complaints, complaints
+    assert await through(stage, (provider_a, provider_b), stream, end) >= (6 if stream else 4)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("first", RACED)
+async def test_a_race_ended_at_any_await_leaves_one_row_and_nothing_else(
+    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, first, end
+):
+    stage.set(hedging_enabled="true", hedge_delay="0s")
+    provider_a.script(RACED[first])
+    provider_b.script(echo)
+    assert await through(stage, (provider_a, provider_b), True, end) >= 6

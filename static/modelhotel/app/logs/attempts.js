@@ -19,7 +19,7 @@ const EMPTY = /\b(upstream|provider|http|status|code|error|returned|responded|an
 /** *text*, where it says something that is not on the row already; else "". */
 export function worthSaying(text, { status, error_kind: kind, breaker }) {
   if (!text) return "";
-  if (breaker === "skipped" && text === "circuit breaker open") return "";
+  if ((breaker === "skipped" && text === "circuit breaker open") || kind === "hedge_superseded") return "";
   let rest = ` ${plain(text)} `;
   const known = [phraseOf(kind), kind || "", status ? String(status) : ""].map(plain).filter(Boolean);
   for (const word of known) rest = rest.replaceAll(` ${word} `, " ");
@@ -78,7 +78,7 @@ function line(one, ended, message) {
 export function chain(row) {
   const entries = row.attempts || [];
   if (!entries.length) return h("p", { class: "mh-log-muted" }, "No provider was reached.");
-  const last = entries[entries.length - 1];
-  const ends = (one) => one === last && one.attempt >= 0 && !one.detail;
-  return h("ol", { class: "mh-chain", "aria-label": "Attempts" }, entries.map((one) => line(one, ends(one), row.error_message)));
+  // Of a race it need not be the one that stands last.
+  const ended = entries.findLast((one) => one.attempt >= 0 && !one.detail);
+  return h("ol", { class: "mh-chain", "aria-label": "Attempts" }, entries.map((one) => line(one, one === ended, row.error_message)));
 }
