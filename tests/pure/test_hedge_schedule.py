@@ -61,7 +61,7 @@ def test_the_next_tick_is_told():
     ],
 )
 def test_the_delay_is_floored_when_it_is_read(stored, delay):
-    """settings 69, part of failover-loop 88"""
+    """settings 69, failover-loop 88"""
     assert policy.of(options.REGISTRY.values(stored, {})).hedge == delay
 
 

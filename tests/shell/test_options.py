@@ -20,7 +20,7 @@ def test_a_bool_is_written_one_way(text):
 
 @pytest.mark.parametrize("text", ["1", "0", "t", "f", "T", "F", "TRUE", "FALSE", "True", "False"])
 def test_a_bool_stored_in_an_older_form_is_read_but_not_written(text):
-    """part of settings 24"""
+    """settings 24"""
     assert option("bool", "true").parse(text, strict=False) is (text in ("1", "t", "T", "TRUE", "True"))
     with pytest.raises(BadValue, match=r"^key must be true or false$"):
         option("bool", "true").parse(text)
@@ -187,7 +187,7 @@ def test_a_bad_variable_stops_the_start_with_its_name():
 
 
 def test_a_bad_row_reads_as_the_last_good_value_else_as_the_default(caplog):
-    """part of settings 25"""
+    """settings 25"""
     one = option("int", "7", minimum=0, maximum=100)
     made = registry(one)
     assert made.values({"key": "nonsense"}, {})[one] == 7

@@ -12,6 +12,7 @@ from modelhotel.config_store import read_versions
 from modelhotel.core import catalogue, events, options, snapshots
 from modelhotel.core.actor import ADMIN
 from modelhotel.models import AuditRow, Setting
+from proxy import policy
 from tests.shell.cast import *  # noqa: F403
 from tests.shell.cast import signed_in, text
 
@@ -107,8 +108,8 @@ REFUSED = [
     ({"request_timeout": "8761h"}, "request_timeout must be between 0s and 8760h"),
     ({"stream_stall_timeout": "-5s"}, "stream_stall_timeout must be between 0s and 8760h"),
     ({"circuit_breaker_probe_lease": "11m"}, "circuit_breaker_probe_lease must be between 0s and 10m"),
-    ({"circuit_breaker_enabled": "yes"}, "circuit_breaker_enabled must be true or false"),
-    ({"circuit_breaker_enabled": "1"}, "circuit_breaker_enabled must be true or false"),
+    ({"hedging_enabled": "yes"}, "hedging_enabled must be true or false"),
+    ({"hedging_enabled": "1"}, "hedging_enabled must be true or false"),
     ({"failover_max_attempts": "-1"}, "failover.max_attempts: must be zero or positive, got -1"),
     ({"failover_max_attempts": "101"}, "failover_max_attempts must be between 0 and 100"),
     (
@@ -129,7 +130,7 @@ REFUSED = [
 @pytest.mark.parametrize(("body", "words"), REFUSED, ids=lambda value: str(value)[:60])
 def test_a_bad_value_is_refused_in_the_listed_words_and_nothing_is_written(admin, body, words):
     """settings 4, settings 5, settings 6, settings 7, settings 8, settings 9, settings 10, settings 12, settings 13,
-    settings 15, settings 17, part of settings 23, part of settings 24, settings 65, routing 79."""
+    settings 15, settings 17, settings 23, settings 24, settings 65, routing 79."""
     response = admin.put(URL, body)
     assert (response.status_code, text(response)) == (400, words)
     assert response["Content-Type"] == "text/plain; charset=utf-8"
@@ -184,22 +185,21 @@ def test_fifty_keys_in_one_request_are_looked_at(admin):
 
 
 def test_a_stored_word_of_an_older_version_reads_as_true(admin):
-    """part of settings 24"""
-    Setting.objects.create(key="circuit_breaker_enabled", value="f")
+    """settings 24"""
+    Setting.objects.create(key="hedging_enabled", value="1")
     snapshots.refresh(["settings"])
-    assert options.current()[catalogue.CIRCUIT_BREAKER_ENABLED] is False
-    assert admin.get(URL).json()["circuit_breaker_enabled"] == "f"
+    assert options.current()[catalogue.HEDGING_ENABLED] is True
+    assert admin.get(URL).json()["hedging_enabled"] == "1"
 
 
 def test_a_stored_value_that_is_none_reads_as_the_default_with_one_warning(admin, caplog):
-    """settings 21, part of settings 25"""
+    """settings 21, settings 25"""
     Setting.objects.create(key="log_retention", value="soon")
-    Setting.objects.create(key="expose_usage_chunk", value="maybe")
+    Setting.objects.create(key="hedging_enabled", value="maybe")
     for _ in range(5):
         snapshots.refresh(["settings"])
-    assert {options.current()[catalogue.EXPOSE_USAGE_CHUNK] for _ in range(1000)} == {False}
+    assert {policy.of(options.current()).hedge for _ in range(1000)} == {0.0}
     assert options.current()[catalogue.LOG_RETENTION] == 0.0
-    assert options.current()[catalogue.EXPOSE_USAGE_CHUNK] is False
     assert admin.get(URL).json()["log_retention"] == "soon"
     assert len([record for record in caplog.records if "ignored" in record.message]) == 2
 

@@ -564,6 +564,13 @@ def test_a_setting_that_the_environment_fixes_names_the_variable_and_can_not_be_
     assert re.search(r'id="id_failover_enabled"[^>]* disabled', page)
 
 
+def test_what_hedging_costs_is_said_beside_its_switch_and_its_delay_waits_for_it(pages, db):
+    page = pages.get("/settings/").content.decode()
+    assert "A slow start then costs two upstream requests" in page
+    assert re.search(r'id="id_hedge_delay"[^>]* disabled', page)
+    assert not re.search(r'id="id_hedging_enabled"[^>]* disabled', page)
+
+
 # -- who may
 
 

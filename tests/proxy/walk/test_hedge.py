@@ -194,7 +194,7 @@ async def test_every_launch_is_counted(ab: Stage, provider_a: FakeProvider, prov
 async def test_a_launch_leaves_a_held_probe_to_its_holder_and_the_next_is_asked(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """part of circuit-breaker 25"""
+    """circuit-breaker 5.4: a hedged launch follows the rule of the lease."""
     provider_a.script(status(503))
     ab.set(hedging_enabled="false", circuit_breaker_threshold="1")
     await ab.ask(stream=True)
@@ -209,7 +209,7 @@ async def test_a_launch_leaves_a_held_probe_to_its_holder_and_the_next_is_asked(
 
 
 async def test_a_superseded_probe_gives_its_lease_back(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
-    """part of failover-loop 107"""
+    """circuit-breaker 5.4"""
     ab.set(hedging_enabled="false", circuit_breaker_threshold="1")
     provider_a.script(status(503))
     await ab.ask(stream=True)
@@ -217,7 +217,7 @@ async def test_a_superseded_probe_gives_its_lease_back(ab: Stage, provider_a: Fa
     ab.clock.advance(90_000)
     provider_a.script(silence())
     await ab.ask(stream=True)
-    circuit = ab.board._find("00000000-0000-4000-8000-000000000065", "m")
+    circuit = ab.board._circuits.find("00000000-0000-4000-8000-000000000065", "m")
     assert ab.trail[0] == (0, "A", None, "hedge_superseded", None)
     assert circuit is not None and circuit.lease is None and ab.state("A") == "half-open"
 
@@ -228,7 +228,7 @@ async def test_a_superseded_probe_gives_its_lease_back(ab: Stage, provider_a: Fa
 async def test_a_loser_is_no_failure_however_long_it_was_silent(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """part of circuit-breaker 22. Its silence is longer than the stall floor."""
+    """circuit-breaker 22. Its silence is longer than the stall floor."""
     ab.set(stream_stall_timeout="20ms", ttft_timeout="5s")
     provider_a.script(headers_then_silence())
     await ab.ask(stream=True)
@@ -239,7 +239,7 @@ async def test_a_loser_is_no_failure_however_long_it_was_silent(
 async def test_a_loser_that_had_answered_keeps_its_own_verdict(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """part of circuit-breaker 22"""
+    """circuit-breaker 22"""
     provider_a.script(after(0.2, status(503)))
     provider_b.script(after(0.25, answer("from B")))
     got = await ab.ask(stream=True)
@@ -457,7 +457,7 @@ async def leave(stage: Stage, when) -> None:
 async def test_leaving_while_nothing_has_failed_is_the_clients_affair(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """part of failover-loop 91. Both had been silent for longer than the stall floor."""
+    """failover-loop 91. Both had been silent for longer than the stall floor."""
     ab.set(stream_stall_timeout="20ms")
     provider_a.script(headers_then_silence())
     provider_b.script(silence())
@@ -474,7 +474,7 @@ async def test_leaving_while_nothing_has_failed_is_the_clients_affair(
 async def test_leaving_after_a_stall_tells_on_the_provider(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """part of failover-loop 91"""
+    """failover-loop 91"""
     ab.set(ttft_timeout="30ms", request_timeout="10s")
     provider_a.script(headers_then_silence())
     provider_b.script(silence())

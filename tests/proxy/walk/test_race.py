@@ -57,7 +57,7 @@ async def script(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Script:
     made = Script()
 
     class Told(ChatAttempt):
-        async def _open(self) -> Failure | None:
+        async def _open(self, *, reissues: bool = True) -> Failure | None:
             name = self._provider.name
             told = made.told[name] = asyncio.get_running_loop().create_future()
             self._response = made.responses[name] = Answered()  # type: ignore[assignment]
@@ -166,7 +166,7 @@ async def test_a_client_that_leaves_around_a_first_token_is_served_or_gone(stage
 
 
 async def test_a_stall_that_came_with_the_clients_leave_is_the_cause(stage: Stage, script: Script, monkeypatch):
-    """part of failover-loop 91"""
+    """failover-loop 91"""
     client, running = await race(stage, script, 2)
     script.tell(A=lost("provider_timeout"))
     client.left.set()
