@@ -30,6 +30,7 @@ def lengthen(circuit: Circuit, now: Moment, rules: BreakerSettings, evidence: Ev
         if circuit.pin.source in pins.MEASURED:
             return
         floor = max(floor, circuit.pin.seconds)
+        evidence = evidence._replace(seed=circuit.pin.seed)  # another one could bring the next probe forward
     claim = now.mono - circuit.opened_at + evidence.hint
     circuit.pin = pins.longer(claim, pins.claimed(evidence), floor, rules, evidence) or circuit.pin
 
