@@ -8,7 +8,12 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.loader import render_to_string
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
 
 from failover import grouping, queries, sync, verbs
 from failover.breaker import board
@@ -76,10 +81,18 @@ class GroupForm(VerbForm):
     display_name = forms.CharField(label="Label", required=False, strip=False, widget=UnfoldAdminTextInputWidget)
     description = forms.CharField(required=False, strip=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}))
     group_enabled = forms.BooleanField(label="Enabled", required=False, widget=UnfoldBooleanSwitchWidget)
+    midstream_recovery = forms.TypedChoiceField(
+        label="Mid-stream recovery",
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+        choices=[("", "Default"), ("off", "Off"), ("continue", "Continue")],
+        empty_value=None,
+        help_text="A stream that breaks after its first words is finished by the next member.",
+    )
     priority_order = MembersField(label="Members", required=False, help_text="Tried from the top. Two or more.")
 
     class Meta:
-        fields = ("display_model", "display_name", "description", "group_enabled")
+        fields = ("display_model", "display_name", "description", "group_enabled", "midstream_recovery")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -170,10 +183,10 @@ class FailoverGroupAdmin(VerbAdmin[FailoverGroup]):
     def get_fieldsets(self, request: HttpRequest, obj: FailoverGroup | None = None) -> Any:
         names = ("display_model", "display_name", "description")
         if obj is None:
-            return ((None, {"fields": (*names, "priority_order")}),)
+            return ((None, {"fields": (*names, "priority_order", "midstream_recovery")}),)
         members = "priority_order" if self.has_change_permission(request, obj) else "members"
         return (
-            (None, {"fields": (*names, "group_enabled", members)}),
+            (None, {"fields": (*names, "group_enabled", members, "midstream_recovery")}),
             ("State", {"fields": ("state", "origin", "created", "updated")}),
         )
 
@@ -181,7 +194,11 @@ class FailoverGroupAdmin(VerbAdmin[FailoverGroup]):
 
     def verb_create(self, request: HttpRequest, data: dict[str, Any]) -> FailoverGroup:
         given = verbs.GroupData(
-            data["display_model"], data["display_name"], data["description"], data["priority_order"].order
+            data["display_model"],
+            data["display_name"],
+            data["description"],
+            data["priority_order"].order,
+            data["midstream_recovery"],
         )
         return verbs.create(given, actor_of(request))
 

@@ -49,6 +49,7 @@ class GroupOut(Schema):
     group_enabled: bool
     auto_created: bool
     auto_disabled: bool
+    midstream_recovery: str | None
     entries: list[EntryOut]
     total_tokens: int
     created_at: str
@@ -82,6 +83,7 @@ class GroupIn(Body):
     display_name: str | None = None
     description: str | None = None
     entry_ids: list[str] | None = None
+    midstream_recovery: str | None = None
 
 
 class GroupPatch(Body):
@@ -91,6 +93,7 @@ class GroupPatch(Body):
     group_enabled: bool | None = None
     priority_order: list[str] | None = None
     entry_enabled: dict[str, bool] | None = None
+    midstream_recovery: str | None = None
 
 
 B = TypeVar("B", bound=Body)
@@ -138,7 +141,11 @@ def list_groups(request: HttpRequest) -> HttpResponse:
 def create_group(request: HttpRequest) -> Status[dict[str, Any]]:
     body = _parse(request, GroupIn)
     data = verbs.GroupData(
-        body.display_model or "", body.display_name or "", body.description or "", body.entry_ids or []
+        body.display_model or "",
+        body.display_name or "",
+        body.description or "",
+        body.entry_ids or [],
+        body.midstream_recovery,
     )
     name = clip(one_line(data.display_model).lower(), _NAME_SHOWN)
     with _failing_as(f'failed to create failover group "{name}"'):

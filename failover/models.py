@@ -10,6 +10,7 @@ class FailoverGroup(models.Model):
 
     *priority_order* is a list of model UUIDs as text, first = highest priority; there is no foreign key, ids whose
     model is gone are tolerated when read and pruned by sync. *entry_enabled* maps ids to toggles; a missing key is on.
+    *midstream_recovery* is ``off`` or ``continue``; None = what the setting ``midstream_recovery_default`` says.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -19,6 +20,7 @@ class FailoverGroup(models.Model):
     priority_order = models.JSONField(default=list)
     entry_enabled = models.JSONField(default=dict, blank=True)
     group_enabled = models.BooleanField(default=True)
+    midstream_recovery = models.CharField(max_length=16, null=True, blank=True)
     auto_created = models.BooleanField(default=False, editable=False)
     auto_disabled_at = models.DateTimeField(null=True, editable=False)
     floor_disabled_at = models.DateTimeField(null=True, editable=False)

@@ -7,6 +7,8 @@ GROUP_PREFIX = "hotel/"
 DISPLAY_MODEL_MAX = 128
 DISPLAY_NAME_MAX = 128
 DESCRIPTION_MAX = 500
+CONTINUE = "continue"
+RECOVERY_WORDS = ("off", CONTINUE)
 
 
 def base(model_id: str) -> str:
@@ -36,6 +38,13 @@ def display_name(text: str) -> str | None:
     if len(name) > DISPLAY_NAME_MAX or not is_name(name):
         raise Refusal(400, "invalid display name", field="display_name")
     return name or None
+
+
+def midstream_recovery(word: str | None) -> str | None:
+    """A word of :data:`RECOVERY_WORDS`; None = what the setting says. Raises Refusal."""
+    if word is not None and word not in RECOVERY_WORDS:
+        raise Refusal(400, "invalid midstream_recovery", field="midstream_recovery")
+    return word
 
 
 def description(text: str) -> str:

@@ -155,6 +155,7 @@ def _describe(
         "group_enabled": group.group_enabled,
         "auto_created": group.auto_created,
         "auto_disabled": group.auto_disabled,
+        "midstream_recovery": group.midstream_recovery,
         "entries": [
             known[member] if flags.get(member, True) else {**known[member], "enabled": False}
             for member in members

@@ -66,6 +66,7 @@ class Resolution:
 
     *ms* holds the parts that took time, *cache_hits* what was answered from memory, both named as in the request log.
     Requests share one: nothing in it is changed once it was handed out.
+    *recovers*: whether a broken stream is finished by the next candidate; None = what the setting says.
     """
 
     requested: str
@@ -76,6 +77,7 @@ class Resolution:
     skips: list[Skip]
     cache_hits: dict[str, bool]
     ms: dict[str, float]
+    recovers: bool | None = None
 
     @property
     def cache_hit(self) -> bool:

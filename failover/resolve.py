@@ -116,6 +116,7 @@ class _Ask:
             [self.skips[at] for at in sorted(self.skips)],
             self.hits,
             self.ms,
+            self.group.recovers if self.group else None,
         )
 
 
@@ -220,7 +221,7 @@ def _make_everyday(table: RoutingTable, name: str, keyring: Keyring) -> _Everyda
         candidates.append(Candidate(entry.provider, entry.model, held[0]))
         until = min(until, held[1])
     hits = {"model": True, "provider": True, "key": True, "failover": True, "settings": True}
-    resolution = Resolution(name, GROUP_PREFIX + group.name, True, group.name, candidates, [], hits, {})
+    resolution = Resolution(name, GROUP_PREFIX + group.name, True, group.name, candidates, [], hits, {}, group.recovers)
     return _Everyday(resolution, until)
 
 

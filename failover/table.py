@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from failover.grouping import member_ids, toggles_of, unusable
+from failover.naming import CONTINUE
 from modelhotel.core import snapshots
 from modelhotel.core.snapshots import Snapshot
 from providers import cache
@@ -49,7 +50,10 @@ class Live:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """One row of failover groups, joined. *name* is what follows ``hotel/``."""
+    """One row of failover groups, joined. *name* is what follows ``hotel/``.
+
+    *recovers*: whether a broken stream is finished by the next candidate; None = what the setting says.
+    """
 
     id: str
     name: str
@@ -60,6 +64,7 @@ class Group:
     created_at: float = 0.0
     #: Every entry that is toggled on can be asked, so a resolution has nothing to tell about any of them.
     calm: bool = False
+    recovers: bool | None = None
 
 
 class GroupRecord(Protocol):
@@ -75,6 +80,8 @@ class GroupRecord(Protocol):
     def entry_enabled(self) -> object: ...
     @property
     def group_enabled(self) -> bool: ...
+    @property
+    def midstream_recovery(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +141,17 @@ def _group(catalogue: Catalogue, group_id: str, row: GroupRecord) -> Group:
         if not entry.fault and entry.provider is not None and entry.model is not None
     )
     calm = bool(live) and row.group_enabled and not any(entry.on and entry.fault for entry in entries)
-    return Group(group_id, row.display_model, row.display_name or "", row.group_enabled, entries, live, calm=calm)
+    recovers = None if row.midstream_recovery is None else row.midstream_recovery == CONTINUE
+    return Group(
+        group_id,
+        row.display_model,
+        row.display_name or "",
+        row.group_enabled,
+        entries,
+        live,
+        calm=calm,
+        recovers=recovers,
+    )
 
 
 def join(catalogue: Catalogue, rows: Iterable[tuple[str, GroupRecord]]) -> RoutingTable:

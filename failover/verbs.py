@@ -34,6 +34,7 @@ _COLUMNS = (
     "priority_order",
     "entry_enabled",
     "group_enabled",
+    "midstream_recovery",
     "auto_created",
     "auto_disabled_at",
     "floor_disabled_at",
@@ -48,6 +49,7 @@ class GroupData:
     display_name: str = ""
     description: str = ""
     entry_ids: Sequence[str] = field(default_factory=list)
+    midstream_recovery: str | None = None
 
 
 def group_id(text: str) -> uuid.UUID:
@@ -79,11 +81,13 @@ def create(data: GroupData, actor: Actor, clock: Clock = SYSTEM) -> FailoverGrou
             _known(data.entry_ids, order, set(), "entry_id")
             if FailoverGroup.objects.filter(display_model=name).exists():
                 raise taken
+            recovery = naming.midstream_recovery(data.midstream_recovery)
             group = FailoverGroup.objects.create(
                 display_model=name,
                 display_name=label,
                 description=about,
                 priority_order=order,
+                midstream_recovery=recovery,
                 updated_at=clock.now(),
             )
             _record(group, "created", actor)
@@ -93,7 +97,10 @@ def create(data: GroupData, actor: Actor, clock: Clock = SYSTEM) -> FailoverGrou
 
 
 def update(target: str, given: Mapping[str, Any], actor: Actor, clock: Clock = SYSTEM) -> FailoverGroup:
-    """Change the fields of *given* (names in :data:`FIELDS`; None counts as absent), nothing else. Raises Refusal."""
+    """Change the fields of *given*, nothing else. Raises Refusal.
+
+    Names in :data:`FIELDS`, where None counts as absent, and ``midstream_recovery``, where it does not.
+    """
     key = group_id(target)
     wanted = {name: value for name, value in given.items() if name in FIELDS and value is not None}
     name = ""
@@ -111,6 +118,8 @@ def update(target: str, given: Mapping[str, Any], actor: Actor, clock: Clock = S
                 group.description = naming.description(wanted["description"])
             if not wanted.keys().isdisjoint(("group_enabled", "priority_order", "entry_enabled")):
                 _switch(group, wanted, clock.now())
+            if "midstream_recovery" in given:
+                group.midstream_recovery = naming.midstream_recovery(given["midstream_recovery"])
             if _columns(group) != before:
                 group.updated_at = clock.now()
                 group.save()

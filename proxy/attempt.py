@@ -8,6 +8,7 @@ import asyncio
 import logging
 import math
 import time
+from typing import TYPE_CHECKING
 
 from failover import verdict
 from failover.ratelimit import RateClass, Reading
@@ -26,6 +27,9 @@ from proxy.secrecy import Secrets
 from proxy.terminal import Failure, Refused
 from proxy.tools import Tools
 from proxy.trail import Element
+
+if TYPE_CHECKING:
+    from proxy.chat_attempt import Broken
 
 log = logging.getLogger("proxy")
 
@@ -69,6 +73,8 @@ class Attempt:
         "_until",
         "ttft_ms",
     )
+    #: What it left of a stream that another candidate may finish; only where recovery is on.
+    broken: "Broken | None" = None
 
     def __init__(
         self, exchange: Exchange, candidate: Candidate, element: Element, policy: Policy, tools: Tools, *, last: bool

@@ -2,25 +2,29 @@
 
 import logging
 import time
+from dataclasses import dataclass
 
 from failover import verdict
 from failover.resolve import Candidate
 from failover.verdict import Verdict
 from modelhotel.core import durations, logformat, metrics
 from providers.upstream.interface import FaultKind, Response, UpstreamError
-from proxy import metering, reasons, terminal
+from proxy import metering, reasons, secrecy, terminal
 from proxy.attempt import BODILESS, ERROR_FORWARDED, Attempt
+from proxy.dialects.continuing import allowed
 from proxy.exchange import Exchange
 from proxy.policy import Policy
 from proxy.reasons import ErrorBody
 from proxy.stream import firsttoken, probe
 from proxy.stream.chat import ChatStream
 from proxy.stream.firsttoken import Found, Outcome
+from proxy.stream.kept import Delivered, KeptStream
 from proxy.stream.relay import Clocks, End, Relay
 from proxy.stream.sse import Event, Framer
 from proxy.terminal import Failure, Refused
 from proxy.tools import Tools
 from proxy.trail import Element
+from proxy.usage import Usage
 from requestlogs.recorder import RECORDER
 
 log = logging.getLogger("proxy")
@@ -32,10 +36,28 @@ SETTLE_SECONDS = 0.25
 SETTLE_BYTES = 4 * 1024
 
 
+@dataclass(slots=True, eq=False)
+class Broken:
+    """What an attempt left of a stream that broke, and that another candidate may finish: *kept* is what the client
+    has of the answer, *billed* what was charged for it so far.
+    """
+
+    attempt: "ChatAttempt"
+    relay: Relay
+    end: End
+    kept: Delivered
+    billed: Usage
+
+    async def tell(self) -> None:
+        """Nobody finished it: client and row get this failure."""
+        self.attempt.conclude(self.end)
+        await self.relay.close(self.end)
+
+
 class ChatAttempt(Attempt):
     """See the module's docstring. Between the probe and the commit it holds what the probe has read."""
 
-    __slots__ = ("_ended", "_first_at", "_framer", "_held", "_probing", "_settling")
+    __slots__ = ("_ended", "_first_at", "_framer", "_held", "_probing", "_settling", "broken")
 
     def __init__(
         self, exchange: Exchange, candidate: Candidate, element: Element, policy: Policy, tools: Tools, *, last: bool
@@ -47,6 +69,7 @@ class ChatAttempt(Attempt):
         self._first_at: float | None = None
         self._probing = False
         self._settling: Response | None = None
+        self.broken: Broken | None = None
 
     async def settle(self) -> None:
         """After a stream: read the end of the body behind ``[DONE]``, so that the connection can be used again."""
@@ -134,17 +157,10 @@ class ChatAttempt(Attempt):
 
     async def _forward(self, response: Response) -> Failure | None:
         """Commit, and pass the stream on to its end."""
-        exchange, policy, framer = self._exchange, self._policy, self._framer
+        exchange, framer, stream = self._exchange, self._framer, self._stream()
         assert framer is not None
-        stream = ChatStream(
-            self._secrets,
-            strip_reasoning=exchange.key.strip_reasoning,
-            send_usage=exchange.include_usage or policy.expose_usage,
-        )
-        self._draft.status_code = 200
-        RECORDER.streaming(self._draft)
-        await exchange.start_stream()
-        clocks = Clocks(policy.stall, self._until)
+        await self._commit()
+        clocks = Clocks(self._policy.stall, self._until)
         attrs: dict[str, object] = {"model": self._model.model_id, "provider": self._provider.name}
         relay = Relay(exchange, response, framer, stream, clocks=clocks, attrs=attrs)
         held, self._held = self._held, []
@@ -152,8 +168,39 @@ class ChatAttempt(Attempt):
         if self._first_at is None:
             self._first_at = relay.first_at
         self._finish(stream, end)
-        self._response, self._settling = None, response
+        if end.open:
+            self._break_off(relay, end, stream)
+        else:
+            self._response, self._settling = None, response
         return None
+
+    def _stream(self) -> ChatStream:
+        exchange, policy = self._exchange, self._policy
+        strip, send_usage = exchange.key.strip_reasoning, exchange.include_usage or policy.expose_usage
+        if self._recovers():
+            return KeptStream(self._secrets, Delivered(), strip_reasoning=strip, send_usage=send_usage)
+        return ChatStream(self._secrets, strip_reasoning=strip, send_usage=send_usage)
+
+    def _recovers(self) -> bool:
+        """Whether another candidate may finish this answer where it breaks."""
+        resolution = self._exchange.resolution
+        if resolution is None or resolution.recovers is False or not (resolution.recovers or self._policy.recovers):
+            return False
+        return len(resolution.candidates) > 1 and allowed(self._exchange.body)
+
+    async def _commit(self) -> None:
+        self._draft.status_code = 200
+        RECORDER.streaming(self._draft)
+        await self._exchange.start_stream()
+
+    def _break_off(self, relay: Relay, end: End, stream: ChatStream) -> None:
+        """The stream broke and is still open to the client."""
+        assert isinstance(stream, KeptStream)
+        text = self._end_text(end)
+        if text != secrecy.WITHHELD:
+            self._element.detail = secrecy.detail(text)
+        billed = metering.billed(self._exchange, stream.usage, stream.size)
+        self.broken = Broken(self, relay, end, stream.kept, stream.billed + billed)
 
     def _client_left(self) -> Failure:
         """While the first token was waited for, a client that leaves may tell on the provider (failover-loop 10.3)."""
@@ -245,25 +292,33 @@ class ChatAttempt(Attempt):
 
     def _finish(self, stream: ChatStream, end: End) -> None:
         """The stream is over: verdict, meter, row."""
-        draft = self._draft
         self._judge(end.judgement)
         metering.charge(self._exchange, self._model, stream.usage, stream.size)
-        if end.kind:
-            self._element.error_kind = end.kind
-            draft.state, draft.status_code, draft.error_kind = "failed", 0, end.kind
-            if end.upstream:
-                draft.error_message = self._keep(reasons.read(end.text.encode()).text) or "error event in the stream"
-            else:
-                draft.error_message = self._secrets.clean(end.text)
-        else:
-            draft.state = "completed"
+        self._element.error_kind = end.kind
+        if not end.open:
+            self.conclude(end)
         if log.isEnabledFor(logging.INFO):
             attrs = {
                 "model": self._exchange.model,
                 "provider": self._provider.name,
-                "state": draft.state,
+                "state": "failed" if end.kind else "completed",
                 "chunks": stream.chunks,
                 "error_kind": end.kind,
-                "duration_ms": round(draft.elapsed_ms(), 1),
+                "duration_ms": round(self._draft.elapsed_ms(), 1),
             }
             logformat.say(log, "proxy: streaming finished", attrs)
+
+    def conclude(self, end: End) -> None:
+        """The request ends as this stream did: what the row says."""
+        draft = self._draft
+        if not end.kind:
+            draft.state = "completed"
+            return
+        draft.state, draft.status_code, draft.error_kind = "failed", 0, end.kind
+        draft.error_message = self._end_text(end)
+
+    def _end_text(self, end: End) -> str:
+        """Why the stream broke, as it may be kept."""
+        if end.upstream:
+            return self._keep(reasons.read(end.text.encode()).text) or "error event in the stream"
+        return self._secrets.clean(end.text)

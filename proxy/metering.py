@@ -10,6 +10,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from modelhotel.core import events
 from providers.cache import ModelRow
 from proxy.exchange import Exchange
@@ -156,7 +158,7 @@ def cost(model: ModelRow, usage: Usage) -> float | None:
 
 
 def charge(exchange: Exchange, model: ModelRow, usage: Usage | None, delivered: int) -> None:
-    """The answer that served, or what of it went out: once per request.
+    """The answer that served, or what of it went out: once per attempt.
 
     *delivered* are the bytes of text, reasoning and tool calls that were (or would have been) the client's; where they
     are there, a side missing from *usage* is estimated for the key's counter. The row keeps what was reported.
@@ -169,11 +171,24 @@ def charge(exchange: Exchange, model: ModelRow, usage: Usage | None, delivered: 
     draft.tokens_prompt_cache_hit += reported.cache_hit
     draft.tokens_prompt_cache_miss += reported.cache_miss
     _add_cost(exchange, cost(model, reported))
+    prompt, completion = _estimated(exchange, reported, delivered)
+    METER.add(exchange.key, prompt + completion)
+
+
+def billed(exchange: Exchange, usage: Usage | None, delivered: int) -> Usage:
+    """What :func:`charge` adds to the key's counter for the same answer."""
+    reported = usage or NOTHING
+    prompt, completion = _estimated(exchange, reported, delivered)
+    return msgspec.structs.replace(reported, prompt=prompt, completion=completion)
+
+
+def _estimated(exchange: Exchange, reported: Usage, delivered: int) -> tuple[int, int]:
+    """(prompt, completion) with an estimate where something was *delivered* and not *reported*."""
     prompt, completion = reported.prompt, reported.completion
     if delivered:
         prompt = prompt or exchange.endpoint.prompt_tokens(exchange.body)
         completion = completion or exchange.endpoint.completion_tokens(delivered)
-    METER.add(exchange.key, prompt + completion)
+    return prompt, completion
 
 
 def charge_rejected(exchange: Exchange, model: ModelRow, usage: Usage | None) -> None:

@@ -83,6 +83,9 @@ class Policy:
     wait for a busy provider; *recent_success*: an unreadable one counts as busy so long after an answer, 0 = never;
     *wait_in_place*: the longest stated wait that is waited out on the spot, 0 = none. Seconds. *busy_429*: where all
     are busy the client gets a 429, else a 502.
+
+    *recovers*: whether a group that does not say has its broken streams finished by the next candidate, *recoveries*:
+    how often for one request.
     """
 
     further: int
@@ -103,6 +106,8 @@ class Policy:
     expose_usage: bool
     hedge: float
     slow_call: float
+    recovers: bool
+    recoveries: int
 
     def by_status(self, status: int) -> bool:
         """Whether an answer of this effective status moves on for its status."""
@@ -137,6 +142,8 @@ def _read(opts: Options) -> Policy:
         expose_usage=opts[catalogue.EXPOSE_USAGE_CHUNK],
         hedge=max(opts[catalogue.HEDGE_DELAY], HEDGE_FLOOR) if opts[catalogue.HEDGING_ENABLED] else 0.0,
         slow_call=opts[catalogue.CIRCUIT_BREAKER_SLOW_CALL_THRESHOLD],
+        recovers=opts[catalogue.MIDSTREAM_RECOVERY_DEFAULT] == "continue",
+        recoveries=opts[catalogue.MIDSTREAM_RECOVERY_MAX],
     )
 
 

@@ -36,6 +36,17 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     def total(self) -> int:
         return self.prompt + self.completion
 
+    def __add__(self, other: "Usage") -> "Usage":
+        """Of two answers together."""
+        return Usage(
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+            self.reasoning + other.reasoning,
+            self.cache_hit + other.cache_hit,
+            self.cache_miss + other.cache_miss,
+            self.cached or other.cached,
+        )
+
 
 def _count(value: object) -> int | None:
     """The count that *value* spells, cut to MAX_COUNT; None when it spells none."""

@@ -8,9 +8,11 @@ from failover import backoff
 from failover.ratelimit import RateClass
 from failover.resolve import Candidate, Resolution
 from modelhotel.core import durations, logformat
-from proxy import policy, terminal
+from proxy import policy, recovery, terminal
 from proxy.attempt import Attempt
+from proxy.chat_attempt import Broken
 from proxy.exchange import Exchange
+from proxy.recovery import Kind
 from proxy.repeats import Repeat, Repeats, Why, log_lines
 from proxy.terminal import Failure
 from proxy.tools import Tools
@@ -66,6 +68,8 @@ class Walk:
         draft = self._draft
         try:
             failure = await self._walk()
+            if failure is None and self._served is not None and self._served.broken is not None:
+                await self._recover(self._served.broken)
         finally:  # also when the server stops
             draft.attempts = self._trail.rows(self._last)
             draft.failover_attempt = max(self._attempts - 1, 0)
@@ -212,11 +216,15 @@ class Walk:
         attempt = self._enter(candidate, last=last)
         return None if attempt is None else self._note(attempt, await attempt.run())
 
-    def _enter(self, candidate: Candidate, *, last: bool) -> Attempt | None:
-        """The attempt that may be run now, on the trail; None: the probe lease was taken by another request."""
+    def _enter(self, candidate: Candidate, *, last: bool, kind: Kind | None = None) -> Attempt | None:
+        """The attempt that may be run now, on the trail; None: the probe lease was taken by another request.
+
+        *kind* makes it where it is none of the endpoint's own.
+        """
         exchange, provider, model = self._exchange, candidate.provider, candidate.model
         element = self._trail.peek(candidate)
-        attempt = exchange.endpoint.attempt(exchange, candidate, element, self._policy, self._tools, last=last)
+        kind = kind or exchange.endpoint.attempt
+        attempt = kind(exchange, candidate, element, self._policy, self._tools, last=last)
         if self._policy.breaking and not self._board.admit(
             provider.id, model.model_id, attempt, alone=last, direct=not self._resolution.group
         ):
@@ -317,6 +325,34 @@ class Walk:
             "context_length": last.candidate.model.context_length,
         }
         log.info("proxy: prompt too long for candidate, trying a larger context window", extra={"attrs": attrs})
+
+    # -- a stream that broke
+
+    async def _recover(self, broken: Broken) -> None:
+        """Let candidates that are left finish it; else its failure is the last word (failover-loop 11.4)."""
+        self._contacted = len(self._exchange.contacted)
+        told = await recovery.finish(self, broken, self._policy.recoveries)
+        if told is not None:
+            self._stamp(told.attempt.element)
+            await told.tell()
+
+    def uncontacted(self) -> list[Candidate]:
+        asked = self._exchange.contacted
+        return [c for c in self._candidates if (c.provider.name, c.model.model_id) not in asked and self._fits(c)]
+
+    def may_contact(self) -> bool:
+        return self._contacted <= self._policy.further and not self._out_of_time()
+
+    async def wait_between(self) -> None:
+        await self._tools.sleep(backoff.BETWEEN_CANDIDATES.wait(self._contacted, self._tools.chance))
+
+    async def visit(self, candidate: Candidate, kind: Kind, *, last: bool) -> tuple[Attempt, Failure | None] | None:
+        attempt = self._enter(candidate, last=last, kind=kind)
+        if attempt is None:
+            return None
+        self._contacted += 1
+        self._attempts = attempt.element.index + 1  # behind a race there may be more on the trail
+        return attempt, self._note(attempt, await attempt.run())
 
     # -- the last word
 

@@ -381,6 +381,30 @@ INFLIGHT_FORGET_AFTER = _duration(
     positive=True,
     slider=(60, 3600, 60),
 )
+MIDSTREAM_RECOVERY_DEFAULT: Option[str] = REGISTRY.add(
+    Option(
+        "midstream_recovery_default",
+        "enum",
+        "off",
+        BREAKER,
+        "Mid-stream Recovery",
+        "For groups that do not say: whether a stream that fails after output has reached the client is finished by "
+        "the next candidate.",
+        group="Mid-stream Recovery",
+        choices=("off", "continue"),
+    )
+)
+MIDSTREAM_RECOVERY_MAX = _int(
+    "midstream_recovery_max",
+    1,
+    1,
+    10,
+    BREAKER,
+    "Recoveries per Request",
+    "At most this many recoveries of one request.",
+    group="Mid-stream Recovery",
+    slider=(1, 5, 1),
+)
 FAILOVER_ENABLED = _bool(
     "failover_enabled",
     True,

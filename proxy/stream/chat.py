@@ -21,7 +21,7 @@ from proxy.usage import Usage
 _NO_RAW = msgspec.Raw()
 _EMPTY = (b"", b"null", b"[]")
 #: Where providers put reasoning; several of them in one delta say the same.
-_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 #: Other members of a delta that are an answer when they are not empty (circuit-breaker 4).
 _CARRIERS = frozenset(
     (
@@ -36,9 +36,10 @@ _CARRIERS = frozenset(
         "thinking_blocks",
     )
 )
-_OPENERS = frozenset(("role", "name", "type", "index", "id", *_REASONING))
+_OPENERS = frozenset(("role", "name", "type", "index", "id", *REASONING))
 
 
+END_MARK = b"data: [DONE]\n\n"
 TEMPLATE_TRIES = 8
 """Chunks a template is made of in vain before the stream is taken for one without two alike."""
 
@@ -82,6 +83,9 @@ class ChatStream:
     of unknown shape was seen, *size* the bytes of text delivered. *error* is the provider's own error frame.
     """
 
+    #: The provider's error event as the client may see it, where it was not forwarded.
+    held = b""
+
     __slots__ = (
         "_guard",
         "_plain_reasoning",
@@ -120,6 +124,18 @@ class ChatStream:
         self.usage: Usage | None = None
         self.size = 0
         self.error: bytes | None = None
+
+    def finishable(self) -> bool:
+        """Whether another candidate can finish what the client has of this answer; needs an answer that is kept."""
+        return False
+
+    def diverged(self) -> bool:
+        """Asked once the stream is over: whether it is no end of what its client has. A stream of its own always is."""
+        return False
+
+    def end_mark(self) -> bytes:
+        """What ends a complete answer whose provider left the end marker out."""
+        return END_MARK
 
     @property
     def complete(self) -> bool:
@@ -286,7 +302,7 @@ class ChatStream:
         if not isinstance(delta, dict):
             self.unmodelled = True
             return
-        for name in _REASONING:
+        for name in REASONING:
             if counts(delta.get(name)):
                 self._deliver(delta[name])
                 break

@@ -24,7 +24,6 @@ log = logging.getLogger("proxy")
 
 #: Seconds between two moves of the deadline while chunks only pass on.
 WATCH_STEP = 0.05
-DONE = b"data: [DONE]\n\n"
 TRUNCATED = "stream truncated: upstream closed before a finish_reason"
 NOTHING_CAME = "stream truncated: upstream closed connection without [DONE] sentinel"
 LINE_LIMIT = "stream failed: a frame exceeded the gateway's 32 MiB line limit"
@@ -32,12 +31,16 @@ BLANK_LINES = "stream interrupted: too many empty lines"
 READ_ERROR = "stream failed: upstream connection error"
 TIMED_OUT = "stream interrupted: upstream request timed out"
 RESTARTING = "stream interrupted: gateway restarting"
+DIVERGED = "stream failed: the answer differs from what was delivered"
+#: Ends that are nobody's to repair.
+_FINAL = frozenset(("client_disconnect", "internal"))
 
 
 @dataclass(slots=True)
 class End:
     """How a stream ended. *kind* is empty where it ended well; *text* is the row's message (upstream text unmasked
-    only where *upstream* is True); *frame* is what the client still has to be told.
+    only where *upstream* is True); *frame* is what the client still has to be told. *open*: it was told nothing yet,
+    because another candidate may finish the answer.
     """
 
     judgement: Judgement
@@ -45,6 +48,7 @@ class End:
     text: str = ""
     frame: str = ""
     upstream: bool = False
+    open: bool = False
 
 
 @dataclass(slots=True)
@@ -92,7 +96,8 @@ class Relay:
     async def run(self, first: list[Event], *, ended: bool) -> End:
         """Forward *first*, what the probe read, then everything until the end; *ended*: the body is over already.
 
-        Everything the client is to see has been sent, and the stream is closed to both sides.
+        Everything the client is to see has been sent, and the stream is closed to both sides; an *open* end waits for
+        :meth:`close`.
         """
         shutdown.register(self)
         try:
@@ -101,6 +106,13 @@ class Relay:
             end = self._cancelled()
         finally:
             shutdown.unregister(self)
+        end.open = bool(end.kind) and end.kind not in _FINAL and self._stream.finishable()
+        if not end.open:
+            await self.close(end)
+        return end
+
+    async def close(self, end: End) -> None:
+        """The last event, if one is still due, and the end of the answer."""
         try:
             await self._close(end)
         except asyncio.CancelledError:
@@ -108,7 +120,6 @@ class Relay:
             if not (self._exchange.gone or self._interrupted) or self._task is None:
                 raise
             self._task.uncancel()
-        return end
 
     def _cancelled(self) -> End:
         """Why the task was cancelled. Raises CancelledError where it was neither client nor shutdown."""
@@ -184,9 +195,11 @@ class Relay:
         if self._stream.error is not None:
             text = self._stream.error.decode("utf-8", "replace")
             return End(verdict.broken(self._response.status), "provider_error", text, upstream=True)
-        return self._complete() if self._stream.complete else self._truncated()
+        return self._body_over()
 
     def _body_over(self) -> End:
+        if self._stream.diverged():
+            return End(verdict.NONE, "provider_error", DIVERGED, DIVERGED)
         return self._complete() if self._stream.complete else self._truncated()
 
     def _complete(self) -> End:
@@ -219,7 +232,6 @@ class Relay:
         return End(verdict.stalled(self._response.status), "provider_timeout", text, text)
 
     async def _close(self, end: End) -> None:
-        """The last event, if one is still due, and the end of the answer."""
         exchange = self._exchange
         if exchange.gone:
             return
@@ -227,8 +239,10 @@ class Relay:
             await exchange.write(answers.stream_error(end.frame, end.kind))
             attrs = {**self._attrs, "error_kind": end.kind}
             log.info("proxy: terminal error frame sent", extra={"attrs": attrs})
+        elif end.upstream and self._stream.held:
+            await exchange.write(self._stream.held)
         elif not end.kind and not self._stream.done:
             attrs = {**self._attrs, "chunks": self._stream.chunks}
             log.info("proxy: upstream omitted [DONE] sentinel; injecting for downstream", extra={"attrs": attrs})
-            await exchange.write(DONE)
+            await exchange.write(self._stream.end_mark())
         await exchange.end()

@@ -68,6 +68,7 @@ class Stored:
     entry_enabled: Any = field(default_factory=dict)
     group_enabled: bool = True
     display_name: str | None = None
+    midstream_recovery: str | None = None
 
 
 def catalogue(*rows: ProviderRow | ModelRow) -> Catalogue:

@@ -92,10 +92,39 @@ def test_create_gives_the_whole_group(api, world, config_events):
         "group_enabled": True,
         "auto_created": False,
         "auto_disabled": False,
+        "midstream_recovery": None,
         "total_tokens": 0,
     }
     assert config_events == [{"kind": "failover_group", "id": str(made.pk), "action": "created", "actor": "admin"}]
     assert len(resolve.SNAPSHOT.current.groups["mine"].live) == 2, "it resolves before the answer is sent"
+
+
+def test_whether_broken_streams_are_recovered_is_a_property_of_the_group(api, world):
+    """part of beyond 1 (routing B2): off, continue, or not said; a null takes it back, and routing knows it at once."""
+    answer = api("POST", "", new(world, midstream_recovery="continue"))
+    made = FailoverGroup.objects.get()
+    assert (answer.status_code, answer.json()["midstream_recovery"]) == (201, "continue")
+    assert resolve.SNAPSHOT.current.groups["mine"].recovers is True
+    assert updated(api, made, description="x")["midstream_recovery"] == "continue", "not named, not changed"
+    assert updated(api, made, midstream_recovery="off")["midstream_recovery"] == "off"
+    assert resolve.SNAPSHOT.current.groups["mine"].recovers is False
+    assert updated(api, made, midstream_recovery=None)["midstream_recovery"] is None
+    assert resolve.SNAPSHOT.current.groups["mine"].recovers is None
+    assert api("GET").json()["groups"][0]["midstream_recovery"] is None
+    for word in ("on", "Off", ""):
+        assert update(api, made, midstream_recovery=word) == (400, "invalid midstream_recovery")
+    assert update(api, made, midstream_recovery=True) == (400, "invalid request body")
+    given = new(world, display_model="other", midstream_recovery="on")
+    assert api.refusal("POST", "", given) == (400, "invalid midstream_recovery")
+    assert FailoverGroup.objects.count() == 1
+
+
+def test_sync_keeps_the_property_on_an_auto_group(api, world):
+    """part of beyond 1 (routing B2)"""
+    sync.full()
+    assert updated(api, w.stored("glm-4.6"), midstream_recovery="continue")["auto_created"] is True
+    sync.full()
+    assert w.stored("glm-4.6").midstream_recovery == "continue"
 
 
 def test_what_a_new_group_must_hold(api, world):

@@ -60,6 +60,8 @@ SPECIFIED = {
     "inflight_limiter_enabled": ("bool", "true", None, None, catalogue.BREAKER, "Adaptive In-flight Limiter"),
     "inflight_grow_after": ("int", "20", 1, 1000, catalogue.BREAKER, "Grow After"),
     "inflight_forget_after": ("duration", "10m", ">0", 8760 * HOUR, catalogue.BREAKER, "Forget After"),
+    "midstream_recovery_default": ("enum", "off", None, None, catalogue.BREAKER, "Mid-stream Recovery"),
+    "midstream_recovery_max": ("int", "1", 1, 10, catalogue.BREAKER, "Recoveries per Request"),
     "failover_enabled": ("bool", "true", None, None, catalogue.BREAKER, None),
     "failover_max_attempts": ("int", "0", 0, 100, catalogue.BREAKER, None),
     "failover_retry_on_statuses": ("csv", "", None, None, catalogue.BREAKER, None),

@@ -55,6 +55,7 @@ class Stage:
         self.clock = ManualClock(mono=time.monotonic())  # resolution reads the real one
         self.board = Board(self.clock, lambda: of_options(options.current()), self._name_of)
         self.strip_reasoning = False
+        self.recovery: str | None = None  # the group's property, from the next member or setting on
         monkeypatch.setattr(breaker, "_board", self.board)
         monkeypatch.setattr(exchange, "WATCH_AFTER", 0.0)
         monkeypatch.setattr(walk, "TOOLS", Tools(sleep=self._sleep, chance=lambda: CHANCE))
@@ -141,6 +142,7 @@ class Stage:
             priority_order=self._order,
             entry_enabled=self._toggles,
             group_enabled=True,
+            midstream_recovery=self.recovery,
         )
         cache.SNAPSHOT._value = catalogue
         table.SNAPSHOT._value = table.join(catalogue, [("00000000-0000-4000-a000-000000000001", group)])

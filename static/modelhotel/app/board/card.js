@@ -215,8 +215,9 @@ export class Card {
     if (this.check) {
       this.check.checked = this.board.selection?.ids.has(this.id) ?? false;
       put(this.check, "aria-label", `Select ${name}`);
-      this.edit.hidden = group.auto_created;
-      put(this.edit, "aria-label", `Edit ${name}`);
+      const word = group.auto_created ? "Options" : "Edit"; // the members of an auto group are kept by sync
+      write(this.edit, word);
+      put(this.edit, "aria-label", group.auto_created ? `Options of ${name}` : `Edit ${name}`);
       put(this.trash, "aria-label", `Delete ${name}`);
     }
     this.#members(group);

@@ -1,4 +1,5 @@
-// The dialog that makes a group or changes a custom one: names, and members in priority order.
+// The dialog that makes a group or changes one: names, members in priority order and options; of an auto group, whose
+// names and members are kept by sync, only the options.
 import { api, busy } from "../api.js";
 import { open } from "../dialog.js";
 import { toast } from "../toast.js";
@@ -7,12 +8,14 @@ import { Picker } from "./picker.js";
 import { MIN_ACTIVE, orderOf, signature } from "./rules.js";
 
 const FIELDS = ["display_model", "display_name", "description"];
+const RECOVERY = [["", "Default"], ["off", "Off"], ["continue", "Continue"]];
 
 class Editor {
   constructor(board, group, candidates) {
     this.board = board;
     this.group = group;
     this.known = group;
+    this.options = Boolean(group?.auto_created);
     const field = (name, label, more = {}) => {
       const input = h(more.tag ?? "input", { name, autocomplete: "off", class: "mh-input", ...more.props });
       input.value = group?.[name] ?? "";
@@ -26,17 +29,23 @@ class Editor {
     this.picker = new Picker(candidates, group?.entries ?? [], () => this.#counted());
     this.retry = h("button", { type: "button", class: "mh-btn mh-btn-quiet", on: { click: () => busy(this.retry, this.#retry()) } }, "Retry N/A");
     this.drop = h("button", { type: "button", class: "mh-btn mh-btn-quiet", on: { click: () => this.#drop() } }, "Delete N/A");
-    this.form = h(
-      "form",
-      { method: "dialog", novalidate: true, on: { submit: (event) => this.#send(event) } },
-      h("h2", {}, group ? `Edit hotel/${group.display_model}` : "New group"),
-      this.elsewhere,
+    this.recovery = h("select", { class: "mh-input", name: "midstream_recovery" }, RECOVERY.map(([value, word]) => h("option", { value }, word)));
+    this.recovery.value = group?.midstream_recovery ?? "";
+    const names = () => [
       field("display_model", "Display model", { props: required, help: "This becomes hotel/<name> in the model list" }),
       field("display_name", "Display name (optional)", { props: { maxlength: 128 } }),
       field("description", "Description (optional)", { tag: "textarea", props: { rows: 2, maxlength: 500 } }),
       this.picker.element,
       h("div", { class: "mh-toolbar" }, this.retry, this.drop),
       this.results,
+    ];
+    this.form = h(
+      "form",
+      { method: "dialog", novalidate: true, on: { submit: (event) => this.#send(event) } },
+      h("h2", {}, group ? `${this.options ? "Options of" : "Edit"} hotel/${group.display_model}` : "New group"),
+      this.elsewhere,
+      !this.options && names(),
+      h("label", { class: "mh-field" }, "Mid-stream recovery", this.recovery, h("small", {}, "A stream that breaks after its first words is finished by the next member. Default: as the settings say")),
       this.problem,
       h("div", { class: "mh-dialog-actions" }, h("button", { type: "button", class: "mh-btn mh-btn-quiet", "data-close": true }, "Cancel"), this.submit),
     );
@@ -49,7 +58,7 @@ class Editor {
     const look = setInterval(() => this.#look(), 500);
     this.dialog.addEventListener("close", () => clearInterval(look), { once: true });
     this.close = open(this.dialog);
-    this.form.elements.display_model.focus();
+    (this.form.elements.display_model ?? this.recovery).focus();
   }
 
   #look() {
@@ -71,7 +80,7 @@ class Editor {
   }
 
   #counted() {
-    const few = this.picker.chosen.length < MIN_ACTIVE;
+    const few = !this.options && this.picker.chosen.length < MIN_ACTIVE;
     this.submit.disabled = few;
     const dead = this.#dead();
     this.retry.hidden = !dead.some((one) => one.entry && !one.entry.model_enabled && one.entry.provider_enabled);
@@ -85,6 +94,9 @@ class Editor {
 
   #values() {
     const found = {};
+    const recovery = this.recovery.value || null;
+    if (recovery !== (this.group?.midstream_recovery ?? null)) found.midstream_recovery = recovery;
+    if (this.options) return found;
     for (const name of FIELDS) {
       const text = this.form.elements[name].value.trim();
       if (!this.group || text !== this.group[name]) found[name] = text;

@@ -144,6 +144,7 @@ export const signature = (group) =>
     group.display_name,
     group.description,
     group.group_enabled,
+    group.midstream_recovery,
     group.auto_created,
     group.auto_disabled,
     group.entries.map((one) => [
