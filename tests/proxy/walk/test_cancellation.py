@@ -74,12 +74,13 @@ class Suspending(Client):
 
 
 def asks(stage: Stage, prompt: str, stream: bool) -> Suspending:
-    plain = stage.client(prompt=prompt, stream=stream)
+    plain = stage.client(prompt=prompt, stream=stream, seed=1)
     return Suspending(plain.scope, plain.pieces)
 
 
 def on_probation(stage: Stage) -> None:
-    """Both circuits are half-open, so that every attempt holds a lease."""
+    """Both circuits are half-open, so that every attempt holds a lease; nothing was learned."""
+    walk.TOOLS.learned._repairs.clear()
     stage.board.reset()
     for name in "AB":
         for _ in range(5):
@@ -162,9 +163,15 @@ async def every_step(stage: Stage, providers: tuple[FakeProvider, ...], stream: 
         check_rows(later, mode)
 
 
+async def picky(wire: Wire) -> None:
+    """Takes no ``seed``."""
+    await (status(400, {"error": {"message": "no 'seed' here"}}) if "seed" in wire.request.json else echo)(wire)
+
+
 FIRST = {
     "first serves": echo,
     "first refuses": status(503),
+    "first refuses a parameter": picky,
     "first resets": reset(),
     "first stops in the body": headers_then_silence(seconds=0.003),
 }
