@@ -9,10 +9,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import replace
 
-from failover.resolve import Candidate, Resolution
+from failover.resolve import Resolution
 from modelhotel.core import durations, logformat
 from proxy.attempt import Attempt
 from proxy.exchange import Exchange
@@ -69,13 +68,11 @@ class Schedule:
 class Race(Walk):
     """See the module's docstring."""
 
-    __slots__ = ("_arrived", "_more", "_running", "_schedule", "_stall", "_turn", "_turns")
+    __slots__ = ("_arrived", "_running", "_schedule", "_stall", "_turn")
 
     def __init__(self, exchange: Exchange, resolution: Resolution, tools: Tools) -> None:
         super().__init__(exchange, resolution, tools)
         self._schedule = Schedule(time.monotonic(), self._policy.hedge)
-        self._turns = self._in_turn()
-        self._more = True  # candidates that were not launched
         self._running: dict[asyncio.Task[Failure | None], Attempt] = {}
         self._arrived: deque[asyncio.Task[Failure | None]] = deque()  # results, in the order in which they came
         self._turn = 0  # candidates whose turn has come
@@ -129,7 +126,6 @@ class Race(Walk):
         while self._more and self._schedule.due(time.monotonic()):
             attempt = self._next()
             if attempt is None:
-                self._more = False
                 return
             self._contacted += 1
             attempt.element.hedged = True
@@ -137,26 +133,25 @@ class Race(Walk):
             self._running[task] = attempt
             task.add_done_callback(self._over)
 
+    @property
+    def _more(self) -> bool:
+        """Whether candidates are left that were not launched."""
+        return self._turn < len(self._candidates) and self._contacted <= self._policy.further
+
     def _next(self) -> Attempt | None:
         """The next candidate that may be asked, admitted. One that may not loses its turn to the one behind it."""
-        for candidate, last in self._turns:
-            attempt = self._enter(candidate, last=last)
-            if attempt is not None:
-                return attempt
-        return None
-
-    def _in_turn(self) -> Iterator[tuple[Candidate, bool]]:
-        """The candidates in their order, each judged when its turn comes, and whether it is the last one."""
-        for at, candidate in enumerate(self._candidates):
-            self._turn = at + 1
-            if self._contacted > self._policy.further:
-                return
+        while self._more:
+            at, candidate = self._turn, self._candidates[self._turn]
+            self._turn += 1
             if not self._fits(candidate):
                 continue
             last = not self._may_go_on(at)
             if self._policy.breaking and not last and self._left_to_the_probe(candidate):
                 continue
-            yield candidate, last
+            attempt = self._enter(candidate, last=last)
+            if attempt is not None:
+                return attempt
+        return None
 
     def _over(self, task: asyncio.Task[Failure | None]) -> None:
         _ending.discard(task)

@@ -5,7 +5,7 @@ import json
 import openai
 import pytest
 
-from tests.upstream.server import answer, status, stream, tools_stream
+from tests.upstream.server import answer, headers_then_silence, status, stream, tools_stream
 
 FORMS = ["hotel/glm-4.6", "Alpha/glm-4.6", "glm-4.6"]
 HI = [{"role": "user", "content": "hi"}]
@@ -33,6 +33,23 @@ def test_a_stream_through_each_form_of_the_name(home, model):
     row = home.row()
     assert row["streaming"] and row["state"] == "completed" and row["ttft_ms"] > 0
     assert row["tokens_completion"] > 0
+
+
+def test_a_slow_first_token_is_raced_and_the_client_sees_one_stream(home):
+    """failover-loop 85"""
+    home.settings(hedging_enabled="true", hedge_delay="100ms")
+    try:
+        home.a.script(headers_then_silence())
+        home.b.script(stream(["one ", "two"]))
+        chunks = list(home.client.chat.completions.create(model="hotel/glm-4.6", messages=HI, stream=True))
+    finally:
+        home.admin("DELETE", "/api/settings", json={"keys": ["hedging_enabled", "hedge_delay"]})
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == "one two"
+    home.a.wait_disconnects(1)
+    row = home.row()
+    assert (row["state"], row["failover_attempt"], row["provider_name"]) == ("completed", 1, "Beta")
+    assert home.trail() == [(0, "Alpha", None, "hedge_superseded", None), (1, "Beta", 200, None, "success")]
+    assert [one["hedged"] for one in row["attempts"]] == [True, True]
 
 
 def test_usage_in_a_stream_comes_only_to_who_asked(home):

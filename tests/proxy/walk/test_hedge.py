@@ -1,13 +1,18 @@
 """Hedged requests over sockets: who is launched when, who wins, what becomes of the others (failover-loop 12)."""
 
 import asyncio
+import gc
 import logging
 import time
+import weakref
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from proxy import serving, walk
+from proxy.hedge import Race
 from proxy.stream import firsttoken
 from requestlogs import counting
 from tests.proxy.walk.stage import Stage
@@ -299,6 +304,50 @@ async def test_the_winner_is_judged_at_the_end_of_its_stream(
     assert ab.trail[1] == (1, "B", 200, "provider_timeout", "charge")
     assert (ab.row.state, ab.row.status_code, ab.row.failover_attempt) == ("failed", 0, 1)
     assert kinds(ab)[1] == ("B", "provider_timeout", None)
+
+
+@pytest.mark.parametrize("client", rig.CLIENTS)
+async def test_a_race_leaves_no_connection_and_no_task_whichever_client_carries_it(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider, provider_c: FakeProvider, client, monkeypatch
+):
+    made = rig.CLIENTS[client](rig.FixedResolver())
+    monkeypatch.setattr(walk, "TOOLS", replace(walk.TOOLS, client=lambda: made))
+    ab.member("C", provider_c.url)
+    provider_a.script(headers_then_silence())
+    provider_c.script(silence())
+    provider_b.script(silence())
+    with FakeProvider() as provider_d:
+        ab.member("D", provider_d.url)
+        got = await ab.ask(stream=True)
+        assert got.complete and ab.row.provider_name == "D"
+        for loser in (provider_a, provider_b, provider_c):
+            await loser.until(lambda loser=loser: loser.disconnects == 1)
+        await rig.nothing_runs()
+    await made.aclose()
+
+
+async def test_a_race_leaves_no_ring_of_references_behind(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider, monkeypatch
+):
+    races: list[weakref.ref[Race]] = []
+
+    class Seen(Race):
+        __slots__ = ("__weakref__",)
+
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            races.append(weakref.ref(self))
+
+    monkeypatch.setattr(serving, "Race", Seen)
+    provider_a.script(headers_then_silence())
+    gc.collect()
+    gc.disable()
+    try:
+        await ab.ask(stream=True)
+        await rig.nothing_runs()
+        assert [race() for race in races] == [None]
+    finally:
+        gc.enable()
 
 
 # -- what losers cost
