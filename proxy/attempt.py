@@ -11,12 +11,11 @@ import time
 from typing import TYPE_CHECKING
 
 from failover import verdict
-from failover.ratelimit import RateClass, Reading
 from failover.resolve import Candidate
 from failover.verdict import Judgement, Verdict
-from modelhotel.core import durations, logformat
+from modelhotel.core import logformat
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy import disguise, metering, outgoing, rate_limits, reasons, secrecy, terminal
+from proxy import disguise, metering, outgoing, reasons, refusals, secrecy, terminal
 from proxy.answers import JSON, Header
 from proxy.exchange import Exchange
 from proxy.heal import Heal
@@ -347,48 +346,14 @@ class Attempt:
         return response
 
     def _judge_refusal(self, refused: Refused, *, http: bool, healed: bool = False) -> Failure:
-        """An error by its effective status: kind, verdict, what the client would get, whether it moves on (5.2).
-
-        *healed*: a 400 in spite of what was done about it; no phrase moves it on (6.3.8).
-        """
-        status, error, policy = refused.effective, refused.error, self._policy
-        too_long = reasons.too_long(status, error)
-        refuses = reasons.refuses_content(error)
-        by_status = policy.by_status(status) and not refuses
-        by_phrase = not (refuses or too_long or healed) and policy.by_phrase(
-            status, f"{error.code} {error.message or error.text}"
+        """An error by its effective status; see :func:`refusals.judge`."""
+        failure, judgement = refusals.judge(
+            refused, self._candidate, self._policy, self._board, self._secrets, http=http, healed=healed
         )
-        moves_on = by_status or by_phrase
-        reading = self._read_rate_limit(refused, moves_on=moves_on) if status == 429 else None
-        kind, reason = reasons.classify(status, error, self._model.model_id)
-        if too_long:
-            kind, reason = "provider_bad_request", reasons.BAD_REQUEST
-        elif reading is not None and kind == "provider_error":
-            kind, reason = reasons.of_reading(reading)
-        judgement = verdict.of_status(
-            status,
-            moves_on=moves_on and not too_long,
-            open_on_exhaustion=policy.open_on_exhaustion,
-            reading=reading if policy.classify else None,
-        )
-        as_it_is = status == 429 and not policy.on_rate_limit
-        answer = terminal.of_refusal(
-            refused, kind, reason, self._provider.name, self._secrets, as_it_is=as_it_is, reading=reading
-        )
-        text = self._keep(error.text) or reason
-        failure = Failure(kind, text, refused.shown, answer, moves_on, http, too_long, reading=reading)
+        failure.text = self._keep(refused.error.text) or failure.text
+        if failure.reading is not None:
+            self._element.phrase = failure.reading.phrase
         return self._failed(failure, judgement)
-
-    def _read_rate_limit(self, refused: Refused, *, moves_on: bool) -> Reading | None:
-        """What a 429 says; None for one that may not move on: it is only counted, and noted where a quota is spent."""
-        reading = rate_limits.read(refused, self._candidate, self._policy, self._board, moves_on=moves_on)
-        if not moves_on:
-            return None
-        self._element.phrase = reading.phrase
-        if self._policy.breaking and reading.kind is RateClass.SATURATED:
-            waits = {"retry_after": durations.short(reading.retry_after), **self.attrs, "model": self._model.model_id}
-            log.info("proxy: 429 classified saturated, circuit breaker not charged", extra={"attrs": waits})
-        return reading
 
     # -- a 2xx
 

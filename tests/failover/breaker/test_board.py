@@ -66,7 +66,7 @@ def test_bad_requests_of_one_client_do_not_hide_an_outage(board):
 
 
 def test_a_saturated_answer_is_neither_charge_nor_credit(board):
-    """part of circuit-breaker 4. Reading a 429 as saturated is still to come."""
+    """part of circuit-breaker 4. The verdict's half."""
     board.say(*[BAD] * 4, SATURATED)
     assert board.circuit()["last_cause"] == "upstream status 429 (saturated)"
     board.say(BAD)
@@ -290,7 +290,7 @@ def test_a_probe_that_is_never_contacted_leaves_everything_as_it_was(due):
 
 
 def test_saturated_and_gone_probes_decide_nothing(due):
-    """part of circuit-breaker 28. Reading a 429 as saturated is still to come."""
+    """part of circuit-breaker 28. The verdict's half."""
     due.ask("first")
     due.say(SATURATED)
     due.release(A, "m", "first")

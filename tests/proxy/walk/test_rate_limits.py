@@ -188,6 +188,21 @@ async def test_a_busy_429_between_charges_is_neither_charge_nor_credit(kinds, ab
     assert ab.state("A") == "open"
 
 
+async def test_a_busy_probe_leaves_the_circuit_half_open(ab: Stage, provider_a: FakeProvider):
+    """circuit-breaker 28. The next request probes again, a 404 changes nothing either."""
+    ab.set(circuit_breaker_threshold="1")
+    provider_a.script(status(503), limited(BUSY), status(404), limited(BUSY), answer("back"))
+    await ab.ask()
+    ab.clock.advance(61)
+    for code, cause in ((429, "upstream status 429 (saturated)"), (404, "upstream status 429 (saturated)")):
+        await ab.ask()
+        assert ab.trail[0][2] == code and ab.trail[0][4] == "noop"
+        assert ab.state("A") == "half-open" and ab.cause("A") == (cause, 429)
+    await ab.ask()
+    assert (await ab.ask()).json["choices"][0]["message"]["content"] == "back"
+    assert ab.state("A") == "closed" and ab.fails("A") == 0
+
+
 # -- counted and noted, whether or not it moves on
 
 
