@@ -25,3 +25,18 @@ def config_events(world):
     seen = []
     events.subscribe(lambda event: event.type == "config.changed" and seen.append(dict(event.metadata)))
     return seen
+
+
+@pytest.fixture
+def told():
+    """Every event published from now on."""
+    seen = []
+    events.subscribe(seen.append)
+    return seen
+
+
+@pytest.fixture
+def lines(caplog):
+    """(level, message, attributes) of every log line so far, in order."""
+    caplog.set_level("INFO")
+    return lambda: [(r.levelname, r.getMessage(), getattr(r, "attrs", {})) for r in caplog.records]

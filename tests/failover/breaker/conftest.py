@@ -10,7 +10,6 @@ from failover.breaker.board import Board
 from failover.breaker.pins import Advice, Source
 from failover.breaker.rules import BreakerSettings
 from failover.verdict import Judgement, Verdict
-from modelhotel.core import events
 
 A, B = "aaaaaaaa-0000-4000-8000-000000000001", "bbbbbbbb-0000-4000-8000-000000000002"
 NAMES = {A: "Aurora", B: "Borealis"}
@@ -98,18 +97,3 @@ class Bench(Board):
 @pytest.fixture
 def board(clock):
     return Bench(clock)
-
-
-@pytest.fixture
-def told():
-    """Every event published from now on."""
-    seen = []
-    events.subscribe(seen.append)
-    return seen
-
-
-@pytest.fixture
-def lines(caplog):
-    """(level, message, attributes) of every log line so far, in order."""
-    caplog.set_level("INFO")
-    return lambda: [(r.levelname, r.getMessage(), getattr(r, "attrs", {})) for r in caplog.records]

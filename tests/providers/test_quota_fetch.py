@@ -1,0 +1,146 @@
+"""Asking a provider for its quota: what is repeated, what is final, and who is left alone for a while."""
+
+from typing import Any
+
+import pytest
+
+from modelhotel.core.clock import ManualClock
+from providers import control
+from providers.cache import ProviderRow
+from providers.kinds.base import Http, Kind
+from providers.quota.fetch import Fetcher
+from providers.quota.store import Fetched
+from tests.failover.rows import provider
+from tests.upstream.server import FakeProvider, hang_up, reply, silence, status
+
+
+class Usage:
+    kind = "usage"
+
+    async def read(self, http: Http, base_url: str, key: str) -> Any:
+        answer = await http.get(base_url + "/usage", [])
+        return answer["left"] if answer["left"] != "nothing" else None
+
+
+class Telling(Kind):
+    type = "telling"
+    label = "Telling"
+    quota = Usage()
+
+
+class Desk:
+    def __init__(self, upstream: FakeProvider) -> None:
+        self.clock = ManualClock()
+        self.waits: list[float] = []
+        self.fetcher = Fetcher(self.clock, self._sleep, lambda: 0.5)
+        self.upstream = upstream
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    def row(self, name: str = "P", upstream: FakeProvider | None = None) -> ProviderRow:
+        url = (upstream or self.upstream).url
+        return provider(name, 1.0, kind=Telling(), base_url=url, sealed=None)
+
+    def answers(self, *behaviours: Any) -> None:
+        """One after the other; the last one for ever."""
+        left = list(behaviours)
+        self.upstream.route("GET", "/v1/usage", lambda wire: (left.pop(0) if left[1:] else left[0])(wire))
+
+    def ask(self) -> Fetched | None:
+        return control.LOOP.run(self.fetcher.one(self.row()))
+
+    @property
+    def calls(self) -> int:
+        return len(self.upstream.requests)
+
+
+@pytest.fixture
+def desk(provider_a: FakeProvider) -> Desk:
+    return Desk(provider_a)
+
+
+GOOD = reply(200, {"left": 5})
+
+
+def test_a_payload_is_what_the_reader_makes_of_the_answer(desk: Desk):
+    desk.answers(GOOD)
+    assert desk.ask() == Fetched(5, 200)
+    desk.answers(reply(200, {"left": "nothing"}))
+    assert desk.ask() == Fetched(None, 204)
+
+
+def test_what_may_pass_is_asked_again_with_growing_waits(desk: Desk):
+    desk.answers(status(503), status(429), GOOD)
+    assert desk.ask() == Fetched(5, 200)
+    assert (desk.calls, desk.waits) == (3, [4.5, 7.5])
+
+
+@pytest.mark.parametrize("broken", [status(500), status(429), hang_up()])
+def test_three_tries_without_an_answer_are_one_failure(desk: Desk, broken: Any, caplog: pytest.LogCaptureFixture):
+    desk.answers(broken)
+    fetched = desk.ask()
+    assert fetched is not None and fetched.error and fetched.status == 0
+    assert desk.calls == 3
+    [line] = [record for record in caplog.records if record.getMessage() == "quota: poll fetch failed"]
+    assert line.attrs == {"error": fetched.error, "provider": "P"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_refused_key_is_a_fact_and_warned_about_once(desk: Desk, code: int, caplog: pytest.LogCaptureFixture):
+    desk.answers(status(code), status(code), GOOD, status(code))
+    assert [desk.ask() for _ in range(4)] == [
+        Fetched(status=424),
+        Fetched(status=424),
+        Fetched(5, 200),
+        Fetched(status=424),
+    ]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "quota: provider refused its key"
+    ] * 2
+
+
+def test_an_answer_nobody_understands_is_a_failure(desk: Desk, caplog: pytest.LogCaptureFixture):
+    desk.answers(reply(200, {"right": 5}))
+    fetched = desk.ask()
+    assert fetched == Fetched(error="the answer was not understood (KeyError)")
+    assert desk.calls == 1
+
+
+def test_five_failures_in_a_row_give_a_provider_five_minutes_of_rest(desk: Desk):
+    desk.answers(status(404))
+    for _ in range(5):
+        assert desk.ask() is not None
+    assert desk.ask() is None and desk.calls == 5
+    desk.clock.advance(299)
+    assert desk.ask() is None
+    desk.clock.advance(1)
+    assert desk.ask() is not None and desk.calls == 6, "then one is tried"
+    assert desk.ask() is None
+    desk.clock.advance(300)
+    desk.answers(GOOD, status(404))
+    assert desk.ask() == Fetched(5, 200)
+    for _ in range(5):
+        assert desk.ask() is not None, "a success starts the count anew"
+
+
+def test_a_refused_key_is_no_failure_of_the_provider(desk: Desk):
+    desk.answers(status(401))
+    for _ in range(7):
+        assert desk.ask() == Fetched(status=424)
+
+
+def test_a_slow_provider_holds_up_no_other(desk: Desk, provider_b: FakeProvider, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("providers.quota.fetch.SECONDS", 0.3)
+    desk.answers(silence())
+    provider_b.route("GET", "/v1/usage", GOOD)
+    slow, quick = desk.row("slow"), desk.row("quick", provider_b)
+    found = control.LOOP.run(desk.fetcher.every([slow, quick]))
+    assert found[quick.id] == Fetched(5, 200)
+    assert found[slow.id].error == "no answer within 0 s"
+
+
+def test_a_type_without_a_reader_is_never_asked(desk: Desk):
+    row = provider("P", 1.0, base_url=desk.upstream.url, sealed=None)
+    assert control.LOOP.run(desk.fetcher.every([row])) == {}
+    assert desk.calls == 0
