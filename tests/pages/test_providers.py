@@ -140,6 +140,10 @@ def test_what_is_refused_stands_beside_its_field_and_the_input_stays(hotel, roug
     name.fill("hotel")
     go.click()
     expect(beside("name")).to_have_text('name "hotel" is reserved')
+    name.fill("")
+    go.click()
+    expect(beside("name")).to_contain_text("A provider needs a name")
+    expect(name).to_have_value("localhost")  # suggested, by the address
     name.fill("Lan")
     url.fill("http://192.168.1.50:8000/v1")
     page.get_by_role("button", name="Test connection").click()
