@@ -9,6 +9,7 @@ from ninja import Router
 from modelhotel import settings_verbs
 from modelhotel.core import webapi
 from modelhotel.core.faults import Refusal
+from modelhotel.presets import PRESETS
 
 router = Router(tags=["settings"])
 _VALUES: msgspec.json.Decoder[dict[str, str]] = msgspec.json.Decoder(dict[str, str])
@@ -18,7 +19,12 @@ class _Reset(msgspec.Struct):
     keys: list[str]
 
 
+class _Preset(msgspec.Struct):
+    name: str
+
+
 _RESET = msgspec.json.Decoder(_Reset)
+_PRESET = msgspec.json.Decoder(_Preset)
 
 
 def _body(request: HttpRequest, decoder: "msgspec.json.Decoder[Any]") -> Any:
@@ -56,6 +62,22 @@ def change_settings(request: HttpRequest) -> dict[str, str]:
 def reset_settings(request: HttpRequest) -> dict[str, str]:
     settings_verbs.reset(_body(request, _RESET).keys, webapi.actor_of(request))
     return settings_verbs.settings_map()
+
+
+_OF_NAME = {"type": "object", "required": ["name"], "properties": {"name": {"enum": list(PRESETS)}}}
+
+
+@router.post(
+    "/preset",
+    response=dict[str, Any],
+    summary="Put a named set of the failover settings in force; dryRun=1 only tells what would change",
+    openapi_extra=_json_body(_OF_NAME),
+)
+def apply_preset(request: HttpRequest, dryRun: str = "") -> dict[str, Any]:
+    name = _body(request, _PRESET).name
+    dry = dryRun == "1"
+    changes = settings_verbs.preset(name, webapi.actor_of(request), dry_run=dry)
+    return {"name": name, "applied": not dry, "changes": changes}
 
 
 @router.get("/catalogue", summary="Every setting with its bounds, its default and the value in force")

@@ -13,6 +13,7 @@ from modelhotel.core.changes import Action
 from modelhotel.core.faults import Refusal
 from modelhotel.core.options import MAX_LENGTH, REGISTRY, BadValue, Option
 from modelhotel.models import Setting
+from modelhotel.presets import PRESETS
 
 log = logging.getLogger("settings")
 
@@ -91,10 +92,7 @@ def update(values: Mapping[str, str], actor: Actor) -> list[str]:
     def work() -> list[str]:
         stored = stored_settings()
         changed = [key for key, text in values.items() if stored.get(key) != text]
-        rows = [Setting(key=key, value=values[key]) for key in sorted(changed)]
-        Setting.objects.bulk_create(
-            rows, update_conflicts=True, unique_fields=["key"], update_fields=["value", "updated_at"]
-        )
+        _upsert({key: values[key] for key in sorted(changed)})
         return changed
 
     return _commit(work, "updated", actor)
@@ -121,6 +119,43 @@ def reset(keys: Sequence[str], actor: Actor) -> list[str]:
         return gone
 
     return _commit(work, "reset", actor)
+
+
+def preset(name: str, actor: Actor, *, dry_run: bool = False) -> list[dict[str, str]]:
+    """Put the keys of a preset in force: ``key``, ``from`` and ``to`` of each that changes (settings 5.7).
+
+    A value that is the default loses its row. *dry_run* only tells. Raises Refusal.
+    """
+    wanted = PRESETS.get(name)
+    if wanted is None:
+        raise Refusal(400, f"unknown preset: {name[:MAX_LENGTH]}", field="name")
+    for key, text in wanted.values.items():
+        _check(key, text)
+    now = options.current().texts
+    differences = [
+        {"key": key, "from": now[key], "to": text} for key, text in wanted.values.items() if now[key] != text
+    ]
+    if not dry_run:
+        _commit(lambda: _store(wanted.values), "updated", actor)
+    return differences
+
+
+def _store(values: Mapping[str, str]) -> list[str]:
+    """Make the rows of *values* say so, without a row where the default does; the keys whose row changed."""
+    stored = stored_settings()
+    default = {key: REGISTRY.default_of(REGISTRY.options[key], options.environ) for key in values}
+    gone = [key for key, text in values.items() if text == default[key] and key in stored]
+    kept = [key for key, text in values.items() if text != default[key] and stored.get(key) != text]
+    Setting.objects.filter(key__in=gone).delete()
+    _upsert({key: values[key] for key in sorted(kept)})
+    return gone + kept
+
+
+def _upsert(values: Mapping[str, str]) -> None:
+    rows = [Setting(key=key, value=text) for key, text in values.items()]
+    Setting.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["key"], update_fields=["value", "updated_at"]
+    )
 
 
 def _commit(work: Callable[[], list[str]], action: Action, actor: Actor) -> list[str]:

@@ -1,6 +1,6 @@
 """The settings page: drawn from the catalogue; its script saves each setting by itself through the API."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -8,14 +8,21 @@ from django.http import HttpRequest, HttpResponse
 from modelhotel import settings_verbs
 from modelhotel.core import catalogue
 from modelhotel.core.options import REGISTRY, BadValue, Option, show_duration
+from modelhotel.presets import PRESETS
 from modelhotel.site import pages
 
 VIEW, CHANGE = "modelhotel.view_setting", "modelhotel.change_setting"
 #: Switch -> beginnings of the keys that say nothing while it is off; their controls are disabled, not hidden.
 SWITCHES = {
-    "circuit_breaker_enabled": "circuit_breaker_",
-    "failover_enabled": "failover_max_attempts",
-    "hedging_enabled": "hedge_",
+    "circuit_breaker_enabled": ("circuit_breaker_",),
+    "failover_enabled": ("failover_max_attempts",),
+    "hedging_enabled": ("hedge_",),
+    "rate_limit_classify_enabled": (
+        "rate_limit_saturation_",
+        "rate_limit_recent_",
+        "circuit_breaker_open_on_exhaustion",
+    ),
+    "inflight_limiter_enabled": ("inflight_",),
 }
 #: Groups of the section with two columns that stand in the right one.
 RIGHT = ("Hedging", "Adaptive Concurrency", "Mid-stream Recovery")
@@ -36,7 +43,7 @@ ACCENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One setting as the page draws it. *switch* is the key of the switch that makes it moot while off."""
+    """One setting as the page draws it. *switches* are the keys of those that make it moot while off."""
 
     option: Option[Any]
     effective: str
@@ -44,7 +51,7 @@ class Row:
     stored: bool
     fixed_by: str
     hint: str
-    switch: str = ""
+    switches: list[str] = field(default_factory=list)
     moot: bool = False
 
     @property
@@ -74,7 +81,7 @@ class Row:
             "default": self.default,
             "stored": self.stored,
             "fixed": bool(self.fixed_by),
-            "switch": self.switch,
+            "switches": self.switches,
             "zero": self.option.zero_word,
             "tokens": dict(self.option.tokens or {}),
         }
@@ -105,8 +112,8 @@ def in_words(option: Option[Any], text: str) -> str:
     return text or "empty"
 
 
-def switch_of(key: str) -> str:
-    return next((switch for switch, start in SWITCHES.items() if key.startswith(start) and key != switch), "")
+def switches_of(key: str) -> list[str]:
+    return [switch for switch, starts in SWITCHES.items() if key.startswith(starts) and key != switch]
 
 
 def rows() -> list[Row]:
@@ -116,7 +123,7 @@ def rows() -> list[Row]:
     found = []
     for entry in entries:
         option = REGISTRY.options[entry["key"]]
-        switch = switch_of(option.key)
+        switches = switches_of(option.key)
         found.append(
             Row(
                 option=option,
@@ -125,8 +132,8 @@ def rows() -> list[Row]:
                 stored=entry["stored"] is not None,
                 fixed_by=entry["forced_by"] or "",
                 hint=hint(option),
-                switch=switch,
-                moot=texts.get(switch) == "false",
+                switches=switches,
+                moot=any(texts.get(switch) == "false" for switch in switches),
             )
         )
     return found
@@ -170,5 +177,8 @@ def page(request: HttpRequest) -> HttpResponse:
         "accents": ACCENTS,
         "discovery": catalogue.DISCOVERY,
         "storage": catalogue.STORAGE,
+        "breaker": catalogue.BREAKER,
+        "presets": list(PRESETS.values()),
+        "preset_values": {preset.name: dict(preset.values) for preset in PRESETS.values()},
     }
     return pages.draw(request, "settings", context)

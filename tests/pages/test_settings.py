@@ -194,3 +194,20 @@ def test_records_are_deleted_after_a_question(hotel, settings):
     dialog.get_by_role("button", name="Delete").click()
     toast(settings, "Deleted all requests")
     assert total() == 0
+
+
+def test_a_preset_shows_what_it_changes_before_it_is_applied(settings, stored):
+    fast, balanced = (settings.locator(f"[data-preset={name}]") for name in ("fast", "balanced"))
+    expect(balanced).to_have_attribute("aria-pressed", "true")
+    fast.click()
+    asked = settings.get_by_role("dialog")
+    expect(asked.locator("li")).to_have_text(["Hedge Slow Streams: off → on", "TTFT Timeout: 1m0s → 15s"])
+    settings.keyboard.press("Escape")
+    assert "hedging_enabled" not in stored()
+    fast.click()
+    asked.get_by_role("button", name="Apply").click()
+    toast(settings, "Preset fast applied")
+    expect(fast).to_have_attribute("aria-pressed", "true")
+    expect(balanced).to_have_attribute("aria-pressed", "false")
+    expect(settings.get_by_role("switch", name="Hedge Slow Streams")).to_have_attribute("aria-checked", "true")
+    assert stored()["ttft_timeout"] == "15s"

@@ -170,9 +170,10 @@ class Setting {
 
 /** What its switch makes moot is disabled, and keeps its value. */
 function moots() {
+  markPresets();
   if (!mayChange) return;
   for (const setting of settings.values()) {
-    const off = settings.get(setting.switch)?.text === "false";
+    const off = setting.switches.some((key) => settings.get(key)?.text === "false");
     for (const control of [setting.control, setting.range]) if (control && !setting.fixed) control.disabled = off;
   }
   for (const section of page.querySelectorAll("[data-section]")) {
@@ -211,6 +212,34 @@ async function resetKeys(keys, count, button) {
   try {
     await busy(button, api("DELETE", "/api/settings", { keys }));
     toast(count === 1 ? "1 setting back to default" : `${count} settings back to default`, "success");
+    await refresh();
+  } catch (problem) {
+    toast(problem.message, "error");
+  }
+}
+
+// -- presets: named sets of the failover settings
+
+const presets = JSON.parse(document.getElementById("preset-values").textContent);
+const inForce = (name) => Object.entries(presets[name]).every(([key, value]) => settings.get(key)?.effective === value);
+
+function markPresets() {
+  for (const button of page.querySelectorAll("[data-preset]")) button.setAttribute("aria-pressed", String(inForce(button.dataset.preset)));
+}
+
+async function applyPreset(button) {
+  const name = button.dataset.preset;
+  try {
+    const { changes } = await busy(button, api("POST", "/api/settings/preset?dryRun=1", { name }));
+    if (!changes.length) return toast(`Preset ${name} is in force already.`);
+    const told = changes.map(({ key, from, to }) => {
+      const setting = settings.get(key);
+      return `${setting.label}: ${setting.words(from)} → ${setting.words(to)}`;
+    });
+    const question = { title: `Apply the preset ${name}?`, text: "It changes:", affects: told, action: "Apply", danger: false };
+    if (!(await confirm(question))) return;
+    await busy(button, api("POST", "/api/settings/preset", { name }));
+    toast(`Preset ${name} applied`, "success");
     await refresh();
   } catch (problem) {
     toast(problem.message, "error");
@@ -324,6 +353,7 @@ document.getElementById("reset-all")?.addEventListener("click", (event) => reset
 for (const button of page.querySelectorAll("[data-reset-section]")) {
   button.addEventListener("click", () => resetSection(button.closest("[data-section]"), button));
 }
+for (const button of page.querySelectorAll("[data-preset]")) button.addEventListener("click", () => applyPreset(button));
 for (const button of page.querySelectorAll("[data-purge]")) button.addEventListener("click", () => purge(button));
 const soon = debounce(refresh, 100);
 on("config.changed", (event) => event.metadata?.kind === "setting" && soon());
