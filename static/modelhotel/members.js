@@ -3,7 +3,7 @@
 document.addEventListener("DOMContentLoaded", () => {
   for (const box of document.querySelectorAll("[data-members]")) {
     const body = box.querySelector("tbody");
-    const live = box.querySelector(".mh-live");
+    const live = box.querySelector(".mh-told");
     const rows = () => Array.from(body.querySelectorAll("tr")).filter((row) => row.querySelector(".mh-at"));
 
     const renumber = () => {

@@ -3,7 +3,7 @@ import { api, query } from "./api.js";
 import { open } from "./dialog.js";
 import { instant, number } from "./format.js";
 import { every } from "./live.js";
-import { h } from "./ui.js";
+import { h, narrow } from "./ui.js";
 import { List } from "./logs/list.js";
 import { moment } from "./logs/moment.js";
 import { deleteLines, purge } from "./logs/purge.js";
@@ -22,11 +22,24 @@ let shownId = "";
 let close = null;
 
 const tone = (row) => TONES[row.level] || "muted";
+
+/** Without the source in front, which has a column of its own. */
+function firstLine(row) {
+  const [text] = row.message.slice(0, 400).split("\n", 1);
+  return text.startsWith(`${row.source}: `) ? text.slice(row.source.length + 2) : text;
+}
+
 const columns = [
   { key: "time", label: "Time", width: 9, sort: "time", cell: (row) => moment(row.timestamp) },
   { key: "level", label: "Level", width: 6.5, sort: "level", cell: (row) => ({ text: row.level, class: "mh-chip", "data-tone": tone(row) }) },
   { key: "source", label: "Source", width: 9, sort: "source", cell: (row) => ({ text: row.source, title: row.source }) },
-  { key: "message", label: "Message", width: 46, sort: "message", cell: (row) => row.message.split("\n", 1)[0].slice(0, 400) },
+  { key: "message", label: "Message", width: 46, sort: "message", cell: firstLine },
+];
+/** Where there is little room the message says whose it is. */
+const slim = [
+  { ...columns[0], width: 7.5 },
+  { ...columns[1], width: 5.5 },
+  { ...columns[3], width: 40, cell: (row) => row.message.slice(0, 400).split("\n", 1)[0] },
 ];
 
 async function show(id) {
@@ -68,11 +81,13 @@ list = new List(root, {
   fixed: { history: "true" },
   time: "timestamp",
   noun: ["line", "lines"],
-  columns: () => columns,
+  columns: () => (narrow.matches ? slim : columns),
   describe: (row) => ({ level: row.level }),
   opened: (id) => (list ? show(id) : setTimeout(() => show(id))),
   taken: (answer) => answer.level_counts && counts(answer),
 }, first);
+
+narrow.addEventListener("change", () => list.relayout());
 
 /** The choices of both filters with how many lines each has. */
 function counts({ level_counts: levels, source_counts: sources }) {

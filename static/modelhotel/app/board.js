@@ -249,6 +249,7 @@ export class Board {
     for (const one of root.querySelectorAll("[data-empty]")) one.hidden = one.dataset.empty !== empty;
     const bar = root.querySelector("#board-provider");
     bar.hidden = !provider || !shown;
+    view.form.hidden = empty === "none";
     const name = view.providerName();
     root.querySelector("#board-provider-text").textContent = `${many(shown, "group")} with ${name} entries`;
     for (const button of bar.querySelectorAll("button")) button.textContent = `${button.dataset.word} all ${name}`;
@@ -279,6 +280,6 @@ const root = document.getElementById("board");
 if (root) {
   const board = new Board(root);
   root.dataset.ready = "true";
-  // Only where nobody is somewhere else already.
-  if (document.activeElement === document.body && !location.hash) board.view.form.elements.q.focus({ preventScroll: true });
+  // Only where nobody is somewhere else already, and where no keyboard would come up over the page.
+  if (document.activeElement === document.body && !location.hash && !matchMedia("(pointer: coarse)").matches) board.view.form.elements.q.focus({ preventScroll: true });
 }

@@ -222,6 +222,7 @@ export class KeysPage {
     const filtered = Boolean(view.q || view.provider);
     find("#keys-clear").hidden = !filtered;
     find("[data-empty=none]").hidden = this.keys.size > 0;
+    filters.hidden = this.keys.size === 0;
     find("[data-empty=match]").hidden = this.keys.size === 0 || shown.found > 0;
     find("#keys-table").hidden = shown.found === 0;
     for (const head of root.querySelectorAll("th[data-sort]")) {

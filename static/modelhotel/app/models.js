@@ -264,8 +264,12 @@ class Page {
     this.#find("#model-count").textContent = parts.filter(Boolean).join(" · ");
     const filtered = Object.entries(this.asked()).some(([name, value]) => value && name !== "sort" && name !== "dir");
     this.#find("#model-clear").hidden = !filtered;
-    this.#find('[data-empty="none"]').hidden = this.any || filtered;
-    this.#find('[data-empty="match"]').hidden = total > 0 || !(this.any || filtered);
+    // Nothing to filter and nothing to page through: only the way to the first one.
+    const nothing = !this.any && !filtered;
+    this.#find('[data-empty="none"]').hidden = !nothing;
+    this.#find("#model-filters").hidden = nothing;
+    this.#find(".mh-models-bar").hidden = nothing;
+    this.#find('[data-empty="match"]').hidden = total > 0 || nothing;
     this.#find(".mh-models-scroll").hidden = total === 0;
     if (this.purger) {
       this.purger.hidden = off === 0;

@@ -1,7 +1,7 @@
 // The request list: what is in flight on top, as it happens; the rest by page or as one scroll.
 import { api, query } from "./api.js";
 import { every, on, onGap, onState, state } from "./live.js";
-import { h } from "./ui.js";
+import { h, narrow } from "./ui.js";
 import { List } from "./logs/list.js";
 import { deleteRequests, purge } from "./logs/purge.js";
 import { choices, choose, clock, columns, interrupted } from "./logs/request-columns.js";
@@ -33,6 +33,8 @@ list = new List(root, {
   opened: (id) => detail.show(id),
   shown: () => detail.follow(list?.rows.get(detail.id)),
 }, first);
+
+narrow.addEventListener("change", () => list.relayout());
 
 // -- live
 

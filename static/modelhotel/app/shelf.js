@@ -36,9 +36,12 @@ const ofLine = (line) => ({
   link: `/logs/?level=error&id=${line.id}`,
 });
 
+/** What the proxy says of a request that failed with 5xx: the row of the request is on the shelf already. */
+const OF_A_REQUEST = /^proxy: (all providers exhausted|provider request failed) .*\bstatus=5\d\d\b/s;
+
 /** Failures of both logs as lines of the shelf. */
 export function gathered(entries, lines) {
-  return [...entries.filter(failed).map(ofRequest), ...lines.map(ofLine)];
+  return [...entries.filter(failed).map(ofRequest), ...lines.filter((line) => !OF_A_REQUEST.test(line.message)).map(ofLine)];
 }
 
 function newest(found) {

@@ -50,6 +50,9 @@ export function onAddress(fn) {
   window.addEventListener("popstate", () => fn(readAddress()));
 }
 
+/** Matches where a table shows what matters first, because the rest is out of sight. */
+export const narrow = matchMedia("(max-width: 640px)");
+
 const PREFIX = "mh-";
 
 /** Keeps a value in this browser. A browser that keeps nothing is no error. */

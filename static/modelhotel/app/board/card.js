@@ -63,7 +63,9 @@ class Row {
     const change = card.board.mayChange;
     this.card = card;
     this.badge = h("span", { class: "mh-place", "aria-hidden": "true" });
-    this.name = h("span", { class: "mh-member-name" });
+    this.provider = h("span", {});
+    this.model = h("span", { class: "mh-member-model" });
+    this.name = h("span", { class: "mh-member-name" }, this.provider, this.model);
     this.why = h("span", { class: "mh-why" });
     this.state = h("span", { class: "mh-chip" });
     this.handle = change && h("button", { type: "button", class: "mh-handle", "aria-pressed": "false" }, icon("drag_indicator"));
@@ -72,8 +74,8 @@ class Row {
     this.reset = change && this.#button("mh-reset-circuit", "refresh", () => card.board.resetCircuit(this.entry, this.reset));
     this.toggle = change && h("button", { type: "button", role: "switch", class: "mh-switch", on: { click: () => this.#flip() } });
     const tools = change && h("span", { class: "mh-row-tools" }, this.reset, this.up, this.down, this.toggle);
-    this.text = h("span", { class: "mh-row-text" }, this.name, this.why);
-    this.element = h("li", { class: "mh-row" }, this.badge, this.handle, this.text, this.state, tools);
+    this.text = h("span", { class: "mh-row-text" }, this.name);
+    this.element = h("li", { class: "mh-row" }, this.badge, this.handle, this.text, this.state, tools, this.why);
   }
 
   #button(kind, name, act) {
@@ -91,7 +93,8 @@ class Row {
     this.element.dataset.id = entry.model_uuid;
     this.element.classList.toggle("mh-row-off", !entry.enabled);
     this.element.classList.toggle("mh-row-dead", Boolean(useless));
-    write(this.name, name);
+    write(this.provider, entry.provider_name);
+    write(this.model, ` / ${entry.model_id}`);
     put(this.name, "title", name);
     this.tick(this.card.board.store.now());
     this.number(index, count);

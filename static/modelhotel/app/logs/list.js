@@ -292,6 +292,7 @@ export class List {
     parts.table.hidden = !some;
     parts.nothing.hidden = some || !this.filtered;
     parts.empty.hidden = some || this.filtered || this.page > 1;
+    this.form.hidden = !parts.empty.hidden;
     parts.pager.hidden = scroll || this.total === null || (!some && this.page === 1);
     parts.position.textContent = `Page ${exact(this.page)} of ${exact(pages)}`;
     parts.first.disabled = parts.prev.disabled = this.page <= 1;

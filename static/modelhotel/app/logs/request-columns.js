@@ -1,6 +1,6 @@
 // What the request list shows of a row.
 import { duration, exact, money, number } from "../format.js";
-import { recall, remember } from "../ui.js";
+import { narrow, recall, remember } from "../ui.js";
 import { moment } from "./moment.js";
 import { running } from "./rows.js";
 
@@ -50,8 +50,11 @@ function provider(row) {
 
 function model(row) {
   const asked = row.model_id || NONE;
-  if (!row.resolved_model_id) return { text: asked, title: asked };
-  return { text: `${asked} [${row.resolved_model_id}]`, title: `${asked} [${row.resolved_model_id}]` };
+  const resolved = row.resolved_model_id;
+  if (!resolved) return { text: asked, title: asked };
+  const both = `${asked} [${resolved}]`;
+  // What the name says already would only push the end of it out of sight.
+  return { text: asked.endsWith(`/${resolved}`) ? asked : both, title: both };
 }
 
 function tokens(row) {
@@ -67,18 +70,18 @@ function spent(row) {
   return row.full ? duration(row.duration_ms) : NONE;
 }
 
-/** *fixed*: always shown; *off*: not shown unless chosen. *width* in em. */
+/** *fixed*: always shown; *off*: not shown unless chosen. *width* in em; *slim* where there is little room. */
 const ALL = [
-  { key: "time", label: "Time", width: 9, sort: "time", fixed: true, cell: (row) => moment(row.created_at) },
+  { key: "time", label: "Time", width: 8, slim: 8, sort: "time", fixed: true, cell: (row) => moment(row.created_at) },
   { key: "hash", label: "Hash", width: 10.5, off: true, cell: (row) => (row.request_hash ? { text: row.request_hash, class: "mh-log-mono", "data-copy-text": row.request_hash } : NONE) },
-  { key: "model", label: "Model", width: 15, sort: "model", fixed: true, cell: model },
+  { key: "model", label: "Model", width: 16, slim: 14.5, sort: "model", fixed: true, cell: model },
   { key: "provider", label: "Provider", width: 10, sort: "provider", cell: provider },
-  { key: "status", label: "Status", width: 7, sort: "status", fixed: true, cell: status },
-  { key: "tokens", label: "Tokens", hint: "in → out", width: 8.5, sort: "tokens", num: true, cell: tokens },
+  { key: "status", label: "Status", width: 6.5, slim: 5.5, sort: "status", fixed: true, cell: status },
+  { key: "tokens", label: "Tokens", hint: "in → out", width: 8, sort: "tokens", num: true, cell: tokens },
   { key: "tps", label: "T/s", hint: "tokens per second", width: 5, sort: "tps", num: true, cell: (row) => speed(row.tokens_per_second) },
   { key: "headers", label: "Headers", hint: "until the head of the answer", width: 6, sort: "response_header_ms", num: true, cell: (row) => figure(row.response_header_ms) },
-  { key: "ttft", label: "TTFT", hint: "time to first token", width: 5.5, sort: "ttft", num: true, cell: (row) => figure(row.ttft_ms) },
-  { key: "duration", label: "Duration", width: 6.5, sort: "duration", num: true, cell: spent },
+  { key: "ttft", label: "TTFT", hint: "time to first token", width: 5, sort: "ttft", num: true, cell: (row) => figure(row.ttft_ms) },
+  { key: "duration", label: "Duration", width: 6, sort: "duration", num: true, cell: spent },
   { key: "overhead", label: "Overhead", hint: "what the gateway itself took", width: 6.5, sort: "overhead", num: true, cell: (row) => (row.full ? duration(row.proxy_overhead_ms) : NONE) },
   { key: "key", label: "Key", width: 8, sort: "key", cell: (row) => ({ text: row.virtual_key_name || NONE, title: row.virtual_key_deleted ? "Deleted" : row.virtual_key_name || null, class: row.virtual_key_deleted ? "mh-log-gone" : null }) },
   { key: "ip", label: "Address", width: 8.5, sort: "ip", off: true, cell: (row) => row.client_ip || NONE },
@@ -90,7 +93,11 @@ const isShown = (column, choice) => column.fixed || (choice[column.key] ?? !colu
 
 export function columns() {
   const choice = chosen();
-  return ALL.filter((column) => isShown(column, choice));
+  const shown = ALL.filter((column) => isShown(column, choice));
+  if (!narrow.matches) return shown;
+  const first = shown.filter((column) => column.slim);
+  const rest = shown.filter((column) => !column.slim);
+  return [...first.map((column) => ({ ...column, width: column.slim })), ...rest];
 }
 
 /** Those that may be hidden: [key, label, shown]. */

@@ -48,7 +48,7 @@ export function line(row, show) {
       h("button", { type: "button", class: "mh-copyable mh-model-id", dataset: { copyText: proxyId(row) }, title: "Copy what clients ask for" }, proxyId(row)),
     ),
     h("td", {}, h("span", { class: "mh-chips" }, abilities(row).map((name) => h("span", { class: "mh-chip", dataset: { tone: "muted" } }, name)))),
-    h("td", {}, row.provider_name),
+    h("td", { class: "mh-model-provider", title: row.provider_name }, row.provider_name),
     h("td", {}, h("time", { datetime: row.created_at, title: instant(row.created_at), dataset: { age: row.created_at } }, age(row.created_at))),
     cell(row.context_length),
     cell(row.max_output_tokens),
