@@ -1,11 +1,14 @@
 """The board behind resolution: who is left out of a group's candidates, and what a dark group answers."""
 
+from datetime import timedelta
+
 import pytest
 
 from failover import resolve
 from failover.breaker.board import Board
+from failover.breaker.pins import Advice, Source
 from failover.breaker.rules import BreakerSettings
-from tests.failover.breaker.conftest import SUCCESS, status
+from tests.failover.breaker.conftest import HOUR, SUCCESS, spent, status
 from tests.failover.rows import FakeKeys, Stored, model, options, provider, table, uid
 
 A, B, C = (provider(name, at) for at, name in enumerate(("Aurora", "Borealis", "Corona")))
@@ -86,6 +89,35 @@ async def test_a_dark_group_says_when_the_first_circuit_comes_back(house):
     answer = problem.value
     assert (answer.status, answer.kind, answer.retry_after) == (429, "provider_saturated", 30)
     assert [skip.retry_at - house.clock.monotonic() for skip in answer.skips] == [29.5, 50, 60]
+
+
+async def test_a_group_that_waits_for_quotas_only_is_exhausted_and_one_ordinary_wait_makes_it_busy(house):
+    """circuit-breaker 69"""
+    house.say("Aurora", spent(9 * HOUR))
+    house.say("Borealis", *[BAD] * 5)
+    house.clock.advance(20)
+    house.say("Corona", *[BAD] * 5)
+    house.clock.advance(28)
+    with pytest.raises(resolve.ResolveError) as mixed:
+        await house.ask()
+    assert (mixed.value.kind, mixed.value.retry_after) == ("provider_saturated", 12)
+    assert [skip.pinned for skip in mixed.value.skips] == [True, False, False]
+    house.say("Borealis", spent(9 * HOUR))
+    house.say("Corona", spent(9 * HOUR, account=True))
+    with pytest.raises(resolve.ResolveError) as problem:
+        await house.ask()
+    answer = problem.value
+    assert (answer.status, answer.kind, answer.code) == (429, "provider_quota_exhausted", "insufficient_quota")
+    assert answer.retry_after == 60
+
+
+async def test_a_seeded_account_leaves_out_all_its_models_as_pinned(house):
+    for row in (A, B, C):
+        house.board.take_advice({row.id: Advice(house.clock.now() + timedelta(hours=9), Source.ADVISOR)}, ())
+    with pytest.raises(resolve.ResolveError) as problem:
+        await house.ask()
+    assert problem.value.kind == "provider_quota_exhausted"
+    assert {skip.reason for skip in problem.value.skips} == {"circuit breaker open"}
 
 
 async def test_direct_requests_are_never_filtered(house):
