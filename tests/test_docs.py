@@ -3,6 +3,7 @@ import re
 from prometheus_client import REGISTRY
 
 from modelhotel.core import metrics
+from modelhotel.presets import PRESETS
 from tests import docs
 
 
@@ -23,3 +24,11 @@ def test_every_metric_of_ours_is_in_the_catalogue():
     gauges = {gauge.name for gauge in metrics.GAUGES}
     ours = {family.name for family in REGISTRY.collect() if family.name.startswith("modelhotel_")}
     assert ours - gauges == counted
+
+
+def test_the_table_of_presets_is_what_they_write():
+    text = docs.PAGE.read_text()
+    assert "| Key | " + " | ".join(f"`{name}`" for name in PRESETS) + " |" in text
+    for key in next(iter(PRESETS.values())).values:
+        row = " | ".join(f"`{preset.values[key]}`" for preset in PRESETS.values())
+        assert f"| `{key}` | {row} |" in text
