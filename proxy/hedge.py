@@ -180,7 +180,6 @@ class Race(Walk):
     def _call_off(self, kind: str, note: str) -> None:
         """Abandon whoever still runs, and every result that was not looked at. What failed keeps its own verdict."""
         running, self._running = self._running, {}
-        self._arrived.clear()
         for task, attempt in running.items():
             attempt.abandon(kind, note)
             if task.cancel():

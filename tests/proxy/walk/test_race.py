@@ -4,13 +4,15 @@ The attempts are real but for what they wait for: each opens as it is told, with
 """
 
 import asyncio
+import random
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from failover import verdict
-from proxy import endpoints
+from proxy import answers, endpoints, policy
 from proxy.chat_attempt import ChatAttempt
 from proxy.terminal import Failure
 from tests.proxy.asgi import Client
@@ -200,3 +202,52 @@ async def test_the_last_word_is_that_of_the_result_that_came_last(stage: Stage, 
     assert {name: detail for name, _, _, detail, _ in trail} == {
         name: None if name == order[-1] else f"of {name}" for name in "ABC"
     }
+
+
+OUTCOMES = {
+    "wins": None,
+    "fails": lost(),
+    "stalls": lost("provider_timeout"),
+    "too long": Failure("provider_bad_request", "too long", 400, moves_on=False, too_long=True),
+    "final": Failure("provider_error", "no", 422, answer=answers.error(422, "no", "x"), moves_on=False),
+}
+
+
+async def play(stage: Stage, script: Script, chance: random.Random) -> None:
+    """Launches, results and the client's leave in any order, some of them in one turn of the loop."""
+    client = stage.client(stream=True)
+    running = asyncio.create_task(client.run())
+    while not running.done():
+        waiting = [name for name, told in script.told.items() if not told.done()]
+        for name in waiting:
+            if chance.random() < 0.4:
+                script.tell(**{name: copy(OUTCOMES[chance.choice([*OUTCOMES, "fails", "fails"])])})
+        if chance.random() < 0.05:
+            client.left.set()
+        await asyncio.sleep(chance.choice([0, 0, 0.001, 0.003]))
+    trail = await over(stage, script, running)
+    row, kinds = stage.row, [kind for _, _, kind, _, _ in trail]
+    served = [n for n, element in enumerate(trail) if element[4] == "success"]
+    assert client.answer.complete == (client.answer.status != 0)
+    if row.state == "completed":
+        assert served == [row.failover_attempt] and row.status_code == client.answer.status == 200
+    else:
+        assert not served and row.error_kind not in (None, "hedge_superseded") and row.status_code
+        assert "hedge_superseded" not in kinds or row.status_code == 422
+    for _, status, kind, note, word in trail:
+        cut_off = kind in ("hedge_superseded", "client_disconnect")
+        assert cut_off == (status is None) == (note in (SUPERSEDED, GONE)) == (word is None)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_any_order_of_results_ends_in_one_answer_and_gives_everything_back(
+    stage: Stage, script: Script, seed, monkeypatch
+):
+    monkeypatch.setattr(policy, "HEDGE_FLOOR", 0.002)
+    stage.set(circuit_breaker_enabled="true", circuit_breaker_threshold="100")
+    chance = random.Random(seed)
+    for _ in range(20):
+        script.told.clear()
+        script.responses.clear()
+        script.released.clear()
+        await play(stage, script, chance)
