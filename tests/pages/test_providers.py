@@ -244,6 +244,24 @@ def test_the_form_knows_fields_types_names_and_what_to_set(hotel, page):
         assert part in said and bool(said) == bool(part)
 
 
+def test_a_card_tells_open_from_probe_due_and_from_skipped(hotel, page):
+    """Section 3.3 of operations: the circuit's state, in the words of the status API."""
+    page.goto(f"{hotel.url}{PAGE}")
+    found = page.evaluate(
+        """async () => {
+        const { card } = await import("/static/modelhotel/app/providers/card.js");
+        const [provider] = await (await fetch("/api/providers")).json();
+        const row = (state, more) => ({ state, provider_open: false, circuits: [{ model: "m", state }], ...more });
+        const dark = [row("open", { open_models: ["m"] }), row("open", { provider_open: true })];
+        const chips = (circuits) => card(provider, { circuits }).querySelector(".mh-chips").textContent;
+        return [row("closed"), row("half-open"), ...dark].map(chips);
+        }"""
+    )
+    assert ["probe due" in text for text in found] == [False, True, False, False]
+    assert ["1 circuit open" in text for text in found] == [False, False, True, False]
+    assert ["skipped as a whole" in text for text in found] == [False, False, False, True]
+
+
 def test_an_edit_sends_what_changed_and_a_blank_key_stays(hotel, page):
     """providers 16 and 19 on the page: the key is never shown back"""
     with FakeProvider(["m"]) as fake:

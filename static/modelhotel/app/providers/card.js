@@ -33,7 +33,7 @@ function health(provider) {
 
 function circuitLines(row) {
   const bad = row.circuits.filter((one) => one.state !== "closed");
-  return bad.map((one) => `${one.model}: ${one.state.replace("_", "-")}, ${one.last_cause || "no cause known"}`).join("\n");
+  return bad.map((one) => `${one.model}: ${one.state}, ${one.last_cause || "no cause known"}`).join("\n");
 }
 
 /** What the breaker says of the provider: nothing while every circuit is closed. */
@@ -43,7 +43,7 @@ function circuit(row) {
   const retry = row.next_retry_at ? [", next try ", when(row.next_retry_at)] : [];
   const open = (row.open_models || []).length;
   if (row.provider_open) return h("span", { class: "mh-chip", dataset: { tone: "bad" }, title }, icon("do_not_disturb_on"), h("span", {}, "skipped as a whole", retry));
-  if (row.state === "half_open") return chip("warn", "probe due", { title, symbol: "hourglass_top" });
+  if (row.state === "half-open") return chip("warn", "probe due", { title, symbol: "hourglass_top" });
   return h("span", { class: "mh-chip", dataset: { tone: "warn" }, title }, icon("power_off"), h("span", {}, many(open || 1, "circuit"), " open", retry));
 }
 
