@@ -117,6 +117,11 @@ REFUSED = [
         'failover.retry_on_statuses: "6xx" is not an HTTP status code or class such as 5xx',
     ),
     (
+        {"rate_limit_saturation_max_wait": "0s"},
+        "rate_limit_saturation_max_wait must be greater than 0s",
+    ),
+    ({"rate_limit_wait_in_place": "11s"}, "rate_limit_wait_in_place must be between 0s and 10s"),
+    (
         {"failover_retry_on_errors": "404"},
         'failover.retry_on_errors: "404" must contain at least one non-numeric word',
     ),
@@ -130,7 +135,7 @@ REFUSED = [
 @pytest.mark.parametrize(("body", "words"), REFUSED, ids=lambda value: str(value)[:60])
 def test_a_bad_value_is_refused_in_the_listed_words_and_nothing_is_written(admin, body, words):
     """settings 4, settings 5, settings 6, settings 7, settings 8, settings 9, settings 10, settings 12, settings 13,
-    settings 15, settings 17, settings 23, settings 24, settings 65, routing 79."""
+    settings 15, settings 17, settings 23, settings 24, settings 65, settings 65c, settings 65d, routing 79."""
     response = admin.put(URL, body)
     assert (response.status_code, text(response)) == (400, words)
     assert response["Content-Type"] == "text/plain; charset=utf-8"
@@ -147,6 +152,8 @@ def test_a_bad_value_is_refused_in_the_listed_words_and_nothing_is_written(admin
         ("request_timeout", "1d12h", catalogue.REQUEST_TIMEOUT, 129600.0),
         ("request_timeout", "30s1m", catalogue.REQUEST_TIMEOUT, 90.0),
         ("circuit_breaker_probe_lease", "0s", catalogue.CIRCUIT_BREAKER_PROBE_LEASE, 0.0),
+        ("rate_limit_wait_in_place", "10s", catalogue.RATE_LIMIT_WAIT_IN_PLACE, 10.0),
+        ("rate_limit_recent_success_window", "0s", catalogue.RATE_LIMIT_RECENT_SUCCESS_WINDOW, 0.0),
         ("circuit_breaker_probe_lease", "10m0s", catalogue.CIRCUIT_BREAKER_PROBE_LEASE, 600.0),
         ("log_retention", "1m", catalogue.LOG_RETENTION, 30 * 86400.0),
         ("log_retention", "60s", catalogue.LOG_RETENTION, 60.0),
@@ -157,7 +164,7 @@ def test_a_bad_value_is_refused_in_the_listed_words_and_nothing_is_written(admin
     ],
 )
 def test_a_good_value_is_stored_as_sent_and_read_as_meant(admin, key, value, option, read):
-    """settings 5, settings 12, settings 14, settings 16, part of settings 65d. The longest value has 500 characters."""
+    """settings 5, settings 12, settings 14, settings 16, settings 65d. The longest value has 500 characters."""
     assert admin.put(URL, {key: value}).status_code == 200
     assert admin.get(URL).json()[key] == value
     assert options.current()[option] == read

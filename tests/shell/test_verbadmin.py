@@ -25,7 +25,7 @@ from modelhotel.core.actor import ADMIN
 from modelhotel.core.clock import SYSTEM
 from modelhotel.core.faults import Refusal
 from modelhotel.core.verbadmin import VerbAdmin
-from modelhotel.models import AuditRow, Session, User
+from modelhotel.models import AuditRow, Session, Setting, User
 from providers import ports
 from providers import verbs as provider_verbs
 from providers.models import Model, Provider
@@ -569,6 +569,21 @@ def test_what_hedging_costs_is_said_beside_its_switch_and_its_delay_waits_for_it
     assert "A slow start then costs two upstream requests" in page
     assert re.search(r'id="id_hedge_delay"[^>]* disabled', page)
     assert not re.search(r'id="id_hedging_enabled"[^>]* disabled', page)
+
+
+def test_what_only_a_read_429_can_mean_waits_for_the_reading(pages, db):
+    """settings 3.4. The next three controls are greyed while classification is off, and two stay as they are."""
+    greyed = (
+        "rate_limit_saturation_max_wait",
+        "rate_limit_recent_success_window",
+        "circuit_breaker_open_on_exhaustion",
+    )
+    for stored, usable in (("true", 3), ("false", 0)):
+        Setting.objects.update_or_create(key="rate_limit_classify_enabled", defaults={"value": stored})
+        options.SNAPSHOT.refresh()
+        page = pages.get("/settings/").content.decode()
+        assert sum(not re.search(rf'id="id_{key}"[^>]* disabled', page) for key in greyed) == usable
+        assert not re.search(r'id="id_server_error_retry_enabled"[^>]* disabled', page)
 
 
 # -- who may

@@ -108,7 +108,8 @@ def check_rows(client: Client, mode: str) -> None:
         assert row.error_kind == "internal" and row.status_code == (0 if answer.status == 200 else 500)
     else:
         assert row.error_kind == "client_disconnect" and row.status_code == (0 if answer.status else 499)
-        assert [e.get("error_kind") for e in row.attempts or []][-1:] in ([], ["client_disconnect"], ["provider_error"])
+        last = [e.get("error_kind") for e in row.attempts or []][-1:]
+        assert last in ([], ["client_disconnect"], ["provider_error"], ["provider_saturated"])
 
 
 async def check_rest(stage: Stage, providers: tuple[FakeProvider, ...]) -> None:
@@ -213,6 +214,26 @@ async def test_a_request_ended_at_any_await_leaves_one_row_and_nothing_else(
     provider_a.script(FIRST[first])
     provider_b.script(echo)
     assert await through(stage, (provider_a, provider_b), stream, end) >= (6 if stream else 4)
+
+
+REPEATED = {
+    "first is busy": status(429, headers={"Retry-After": "1"}),
+    "first fails again": status(500),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("first", REPEATED)
+async def test_a_request_that_asks_again_in_place_leaves_one_row_and_nothing_else(
+    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, first, end, monkeypatch
+):
+    """Issue 5, cancellation at every await: the wait in place, and the attempts before and after it."""
+    monkeypatch.setattr(walk, "TOOLS", Tools(sleep=lambda _: asyncio.sleep(0.002), chance=lambda: 0.5))
+    stage.set(rate_limit_wait_in_place="3s", server_error_retry_in_place="true")
+    provider_a.script(REPEATED[first])
+    provider_b.script(echo)
+    assert await through(stage, (provider_a, provider_b), False, end) >= 6
+    assert len(provider_a.calls) > len(provider_b.calls)
 
 
 @pytest.mark.parametrize("end", ENDS)
