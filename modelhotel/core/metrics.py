@@ -113,6 +113,12 @@ PROVIDER_INFLIGHT_LIMIT = Gauge(
     "Requests the provider takes at once, as learned from its busy answers; 0 = no limit learned.",
     ("provider_id", "provider"),
 )
+QUOTA_RESERVE = Gauge(
+    "modelhotel_provider_quota_reserve_ratio",
+    "The share of a quota's longest window that the operator keeps; only providers with a reserve.",
+    ("provider_id", "provider"),
+    "max",
+)
 REQUESTS_INFLIGHT = Gauge("modelhotel_requests_inflight", "Requests under /v1 that are being served now.")
 STREAMS_INFLIGHT = Gauge("modelhotel_streams_inflight", "Committed streams that are running now.")
 ROWS_WAITING = Gauge(
@@ -123,6 +129,7 @@ GAUGES = (
     CIRCUIT_STATE,
     PROVIDER_INFLIGHT,
     PROVIDER_INFLIGHT_LIMIT,
+    QUOTA_RESERVE,
     REQUESTS_INFLIGHT,
     STREAMS_INFLIGHT,
     ROWS_WAITING,

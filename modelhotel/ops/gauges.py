@@ -34,6 +34,8 @@ def _all(providers: Mapping[str, ProviderRow]) -> Iterator[tuple[Gauge, Series]]
     yield metrics.CIRCUIT_STATE, {named(pid): _STATES[state] for pid, state in states.items() if pid in providers}
     yield metrics.PROVIDER_INFLIGHT, {named(pid): float(busy[pid]) for pid in providers}
     yield metrics.PROVIDER_INFLIGHT_LIMIT, {named(pid): float(limits.get(pid, 0)) for pid in providers}
+    reserves = {pid: row.quota_reserve_percent for pid, row in providers.items() if row.quota_reserve_percent}
+    yield metrics.QUOTA_RESERVE, {named(pid): percent / 100 for pid, percent in reserves.items()}
     yield metrics.REQUESTS_INFLIGHT, {(): float(len(running))}
     yield metrics.STREAMS_INFLIGHT, {(): float(shutdown.running())}
     yield metrics.ROWS_WAITING, {(): float(RECORDER.queued + RECORDER.spilled)}
