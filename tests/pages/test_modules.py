@@ -139,3 +139,20 @@ def test_escape_closes_the_topmost_dialog_only_and_focus_returns(hotel, page):
     expect(lower).to_have_count(0)
     assert page.evaluate("answers") == [False, True]
     expect(page.locator("#id_key_cache_ttl")).to_be_focused()
+
+
+def test_an_attempt_says_only_what_its_row_does_not_say_already(hotel, page):
+    """operations 61b"""
+    page.goto(f"{hotel.url}/settings/")
+    attempts = [
+        {"detail": "upstream returned status 503", "status": 503, "error_kind": "provider_error"},
+        {"detail": "provider_saturated", "status": 429, "error_kind": "provider_saturated"},
+        {"detail": "HTTP 500: request failed", "status": 500, "error_kind": "provider_error"},
+        {"detail": "circuit breaker open", "breaker": "skipped", "attempt": -1},
+        {"detail": "out of memory on GPU 3", "status": 500, "error_kind": "provider_error"},
+    ]
+    row = {"attempts": [{"attempt": at, "provider": "A", **one} for at, one in enumerate(attempts)]}
+    expression = (
+        f"[...m.chain({json.dumps(row)}).querySelectorAll('li')].map((li) => li.querySelector('code')?.textContent)"
+    )
+    assert ask(page, "logs/attempts.js", expression) == [None, None, None, None, "out of memory on GPU 3"]
