@@ -32,16 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("proxy")
 
-ERROR_KEPT = 16 * 1024
-"""Bytes of an error body read to classify it."""
-ERROR_FORWARDED = 1024 * 1024
-"""Bytes of an error body that may go to the client as it is."""
-ERROR_SECONDS = 10.0
-"""Longest wait for an error body; what came by then is used."""
 TIMER_SLACK = 0.005
 """Seconds a timer of the event loop may fire early."""
-PLAIN = (None, b"", b"identity")
-"""Content encodings that are none."""
 BODILESS = (204, 205)
 
 
@@ -194,7 +186,9 @@ class Attempt:
                 return healed
             response = healed
         if self._provider.kind.disguises_errors and response.status == 200:
-            response = self._response = await self._undisguised(response)
+            window = self._policy.ttft if self._exchange.stream and self._policy.ttft > 0 else math.inf
+            response.deadline(min(self._until, self._loop.time() + window))
+            response = self._response = await disguise.look(response, self._provider, self._keep)
         status = self._element.status = response.status
         if not 200 <= status < 300:
             return await self._refused(response)
@@ -294,24 +288,7 @@ class Attempt:
     # -- a status that is no success
 
     async def _refused(self, response: Response) -> Failure:
-        return self._judge_refusal(await self._refusal(response), http=True)
-
-    async def _refusal(self, response: Response) -> Refused:
-        status = self._element.status = response.status
-        hidden = status >= 500 or status in (401, 402, 403, 404, 499)
-        body, whole = await self._error_body(response, ERROR_KEPT if hidden else ERROR_FORWARDED)
-        error = reasons.read(body if whole else body[:ERROR_KEPT])
-        return Refused(status, status, body, error, whole, response.headers)
-
-    async def _error_body(self, response: Response, limit: int) -> tuple[bytes, bool]:
-        """(what came of the body, whether that is all)"""
-        response.deadline(min(self._until, self._loop.time() + ERROR_SECONDS))
-        try:
-            body = await response.read(limit)
-            # Nobody asked for compression: such bytes are no text that could be shown or kept.
-            return (b"" if response.header(b"content-encoding") not in PLAIN else body), True
-        except UpstreamError as problem:
-            return problem.partial, False
+        return self._judge_refusal(await refusals.read(response, until=self._until), http=True)
 
     async def _heal(
         self, response: Response, request: Request, repair: Repair | None, reissues: bool
@@ -319,7 +296,8 @@ class Attempt:
         """After a 400: the first answer that is none, or what it all came to (failover-loop 6.3.8)."""
         heal = Heal(self._exchange, self._candidate, self._tools.learned, repair, request, self._build)
         while response.status == 400:
-            refused = await self._refusal(response)
+            self._element.status = response.status
+            refused = await refusals.read(response, until=self._until)
             again = heal.learn(refused)
             if again is None or not reissues:
                 failure = self._judge_refusal(refused, http=True, healed=heal.rounds > 0)
@@ -356,21 +334,6 @@ class Attempt:
         return self._failed(failure, judgement)
 
     # -- a 2xx
-
-    async def _undisguised(self, response: Response) -> Response:
-        """A 200 that holds an error, with the status of that error; any other as it is (failover-loop 5.3)."""
-        window = self._policy.ttft if self._exchange.stream and self._policy.ttft > 0 else math.inf
-        response.deadline(min(self._until, self._loop.time() + window))
-        response, found = await disguise.look(response, self._provider.kind)
-        if found is not None:
-            attrs = {
-                "provider": self._provider.name,
-                "minimax_status": found.code,
-                "mapped_status": found.status,
-                "msg": self._keep(found.message),
-            }
-            log.warning("proxy: minimax business error inside HTTP 200", extra={"attrs": attrs})
-        return response
 
     def _undecodable(self, response: Response, problem: str, size: int) -> Failure:
         """*problem* in the parser's words; none of the *size* bytes is kept."""

@@ -9,8 +9,8 @@ from failover.resolve import Candidate
 from failover.verdict import Verdict
 from modelhotel.core import durations, logformat, metrics
 from providers.upstream.interface import FaultKind, Response, UpstreamError
-from proxy import metering, reasons, secrecy, terminal
-from proxy.attempt import BODILESS, ERROR_FORWARDED, Attempt
+from proxy import metering, reasons, refusals, secrecy, terminal
+from proxy.attempt import BODILESS, Attempt
 from proxy.dialects.continuing import allowed
 from proxy.exchange import Exchange
 from proxy.policy import Policy
@@ -287,7 +287,7 @@ class ChatAttempt(Attempt):
             self._element.status = carried
         effective = carried or verdict.FIRST_EVENT_STATUS
         error: ErrorBody = reasons.read(payload)
-        whole = len(payload) <= ERROR_FORWARDED
+        whole = len(payload) <= refusals.ERROR_FORWARDED
         return self._judge_refusal(Refused(effective, self._element.status, payload, error, whole), http=False)
 
     def _finish(self, stream: ChatStream, end: End) -> None:

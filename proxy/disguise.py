@@ -1,21 +1,27 @@
 """An error that came as a 200, seen before anything else reads the answer (failover-loop 5.3)."""
 
-from providers.kinds.base import Disguised, Kind
+import logging
+from collections.abc import Callable
+
+from providers.cache import ProviderRow
 from providers.upstream.interface import FaultKind, Response, Sift, UpstreamError
 from proxy.answers import Header
+
+log = logging.getLogger("proxy")
 
 LOOKED_AT = 64 * 1024
 """Bytes of the longest body that is looked at."""
 _PASSED = (b"text/event-stream", b"audio/", b"image/", b"video/", b"application/octet-stream")
 
 
-async def look(response: Response, kind: Kind) -> tuple[Response, Disguised | None]:
-    """*response* as it is to be read from now on, and the error in it, whose status it has then.
+async def look(response: Response, provider: ProviderRow, keep: Callable[[str], str]) -> Response:
+    """*response*, a 200, as it is to be read from now on: one that holds an error has the status of that error.
 
-    One that holds none is the same byte for byte, a fault in the middle of its body included.
+    Any other is the same byte for byte, a fault in the middle of its body included. *keep* makes of a provider's text
+    what may be logged.
     """
     if (response.header(b"content-type") or b"").strip().lower().startswith(_PASSED):
-        return response, None
+        return response
     pieces: list[bytes] = []
     size, ended = 0, False
     problem: UpstreamError | None = None
@@ -28,8 +34,17 @@ async def look(response: Response, kind: Kind) -> tuple[Response, Disguised | No
     except UpstreamError as broke:
         problem = broke
     payload = b"".join(pieces)
-    found = kind.disguised(payload) if ended and size <= LOOKED_AT else None
-    return Replayed(response, payload, problem, response.status if found is None else found.status), found
+    found = provider.kind.disguised(payload) if ended and size <= LOOKED_AT else None
+    if found is None:
+        return Replayed(response, payload, problem, response.status)
+    attrs = {
+        "provider": provider.name,
+        "minimax_status": found.code,
+        "mapped_status": found.status,
+        "msg": keep(found.message),
+    }
+    log.warning("proxy: minimax business error inside HTTP 200", extra={"attrs": attrs})
+    return Replayed(response, payload, problem, found.status)
 
 
 class Replayed:

@@ -11,9 +11,9 @@ from failover import verdict
 from failover.verdict import Judgement
 from modelhotel.core import redact
 from providers.upstream.interface import FaultKind, Response, UpstreamError
-from proxy import answers, metering, reasons
+from proxy import answers, metering, reasons, refusals
 from proxy.answers import JSON, Header
-from proxy.attempt import BODILESS, PLAIN, Attempt
+from proxy.attempt import BODILESS, Attempt
 from proxy.secrecy import CONTENT_KEY_MIN
 from proxy.terminal import Failure
 
@@ -43,7 +43,7 @@ class PassThrough(Attempt):
             payload, over = await gather(response, BUFFERED)
         except UpstreamError as problem:
             broke, payload, over = problem, problem.partial, True
-        if response.header(b"content-encoding") not in PLAIN:
+        if response.header(b"content-encoding") not in refusals.PLAIN:
             metering.charge_rejected(self._exchange, self._model, None)
             return self._undecodable(response, "compressed, which nobody asked for", len(payload))
         if not over:

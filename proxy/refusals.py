@@ -3,6 +3,7 @@
 A 429 is read as well: counted whether or not it may move on, and noted where a quota is spent.
 """
 
+import asyncio
 import logging
 import time
 from datetime import UTC, datetime
@@ -15,12 +16,42 @@ from failover.resolve import Candidate
 from failover.verdict import Judgement
 from modelhotel.core import durations, metrics
 from providers.ports import LastCap
+from providers.upstream.interface import Response, UpstreamError
 from proxy import reasons, terminal
 from proxy.policy import Policy
 from proxy.secrecy import Secrets
 from proxy.terminal import Failure, Refused
 
 log = logging.getLogger("proxy")
+
+ERROR_KEPT = 16 * 1024
+"""Bytes of an error body read to classify it."""
+ERROR_FORWARDED = 1024 * 1024
+"""Bytes of an error body that may go to the client as it is."""
+ERROR_SECONDS = 10.0
+"""Longest wait for an error body; what came by then is used."""
+PLAIN = (None, b"", b"identity")
+"""Content encodings that are none."""
+
+
+async def read(response: Response, *, until: float) -> Refused:
+    """A non-2xx answer, its body as far as it came by the loop time *until*."""
+    status = response.status
+    hidden = status >= 500 or status in (401, 402, 403, 404, 499)
+    body, whole = await _body(response, ERROR_KEPT if hidden else ERROR_FORWARDED, until)
+    error = reasons.read(body if whole else body[:ERROR_KEPT])
+    return Refused(status, status, body, error, whole, response.headers)
+
+
+async def _body(response: Response, limit: int, until: float) -> tuple[bytes, bool]:
+    """(what came of the body, whether that is all)"""
+    response.deadline(min(until, asyncio.get_running_loop().time() + ERROR_SECONDS))
+    try:
+        body = await response.read(limit)
+        # Nobody asked for compression: such bytes are no text that could be shown or kept.
+        return (b"" if response.header(b"content-encoding") not in PLAIN else body), True
+    except UpstreamError as problem:
+        return problem.partial, False
 
 
 def judge(

@@ -4,7 +4,7 @@ import pytest
 
 from providers.upstream import select
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy import attempt, chat_attempt, walk
+from proxy import chat_attempt, refusals, walk
 from proxy.tools import Tools
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import (
@@ -249,7 +249,7 @@ async def test_an_answer_over_the_limit_is_nobody_elses(
 async def test_an_error_whose_body_never_ends_does_not_hold_the_walk(
     ab: Stage, provider_a: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(attempt, "ERROR_SECONDS", 0.05)
+    monkeypatch.setattr(refusals, "ERROR_SECONDS", 0.05)
     provider_a.script(reply(500, b"{", length=500, close=False), status(500))
     assert (await ab.ask()).status == 200
 
