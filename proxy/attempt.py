@@ -10,9 +10,10 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from failover import verdict
+from failover import ratelimit, verdict
 from failover.resolve import Candidate
 from failover.verdict import Judgement, Verdict
+from failover.window import Window
 from modelhotel.core import logformat
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
 from proxy import disguise, metering, outgoing, reasons, refusals, secrecy, terminal
@@ -40,7 +41,8 @@ BODILESS = (204, 205)
 class Attempt:
     """What all kinds of attempts share. One kind says what it does with a 2xx (:meth:`_take`, :meth:`_begin`).
 
-    *last*: nothing can be asked after it. *policy* decides what moves on.
+    *last*: nothing can be asked after it. *policy* decides what moves on. From :meth:`enter` to the end of the answer's
+    body it holds a slot with its provider, which is given back once, whatever happens.
     """
 
     __slots__ = (
@@ -60,8 +62,11 @@ class Attempt:
         "_provider",
         "_response",
         "_secrets",
+        "_settling",
+        "_slot",
         "_tools",
         "_until",
+        "_windows",
         "ttft_ms",
     )
     #: What it left of a stream that another candidate may finish; only where recovery is on.
@@ -78,10 +83,13 @@ class Attempt:
         self._element = element
         self._policy = policy
         self._board = tools.board()
+        self._windows = tools.windows()
         self._tools = tools
         self._last = last
         self._secrets = Secrets(candidate.key, tools.known_keys)
         self._response: Response | None = None
+        self._settling: Response | None = None
+        self._slot: Window | None = None
         self._headers_ms: float | None = None
         self._judged = False
         self._closed = False
@@ -98,6 +106,19 @@ class Attempt:
     @property
     def element(self) -> Element:
         return self._element
+
+    def enter(self) -> bool:
+        """Take a slot with the provider; False when it is full (failover-loop 8.2)."""
+        self._slot = self._windows.take(self._provider, self._policy.learning)
+        return self._slot is not None
+
+    def leave(self, clean: bool | None = False) -> None:
+        """Give the slot back, unless that was done. *clean*: a 2xx was read to its end as an answer; None: nothing was
+        asked.
+        """
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            self._windows.release(slot, clean if self._policy.learning else None)
 
     async def run(self, *, opened: bool = False) -> Failure | None:
         """None when the client got its answer (a stream that broke after the commit included). *opened*: it was
@@ -190,6 +211,8 @@ class Attempt:
             response.deadline(min(self._until, self._loop.time() + window))
             response = self._response = await disguise.look(response, self._provider, self._keep)
         status = self._element.status = response.status
+        if self._policy.learning and ratelimit.remaining_zero(response.headers):
+            self._windows.cap(self._provider.id)
         if not 200 <= status < 300:
             return await self._refused(response)
         self._headers_ms = self._draft.elapsed_ms()
@@ -214,6 +237,8 @@ class Attempt:
         if self._closed:
             return
         self._closed = True
+        if self._settling is None:
+            self.leave()
         if self._response is not None:
             self._response.close()
         self._element.duration_ms = (time.monotonic() - self._began) * 1000.0
@@ -244,6 +269,9 @@ class Attempt:
         """Close the trail element over *failure*."""
         if judgement is not None:
             self._judge(judgement)
+            if judgement.verdict is Verdict.SATURATED and self._policy.learning:
+                self.leave()
+                self._windows.cut(self._provider.id, judgement.retry_after)
         self._element.error_kind = failure.kind
         if not self._element.detail and failure.text != secrecy.WITHHELD:
             self._element.detail = secrecy.detail(failure.text)

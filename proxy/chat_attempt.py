@@ -57,7 +57,7 @@ class Broken:
 class ChatAttempt(Attempt):
     """See the module's docstring. Between the probe and the commit it holds what the probe has read."""
 
-    __slots__ = ("_ended", "_first_at", "_framer", "_held", "_probing", "_settling", "broken")
+    __slots__ = ("_clean", "_ended", "_first_at", "_framer", "_held", "_probing", "broken")
 
     def __init__(
         self, exchange: Exchange, candidate: Candidate, element: Element, policy: Policy, tools: Tools, *, last: bool
@@ -68,7 +68,7 @@ class ChatAttempt(Attempt):
         self._ended = False
         self._first_at: float | None = None
         self._probing = False
-        self._settling: Response | None = None
+        self._clean = False
         self.broken: Broken | None = None
 
     async def settle(self) -> None:
@@ -76,12 +76,13 @@ class ChatAttempt(Attempt):
         response, self._settling = self._settling, None
         if response is None:
             return
-        response.deadline(self._loop.time() + SETTLE_SECONDS)
         try:
+            response.deadline(self._loop.time() + SETTLE_SECONDS)
             await response.read(SETTLE_BYTES)
         except UpstreamError:
             pass
         finally:
+            self.leave(self._clean)
             response.close()
 
     async def _take(self, response: Response) -> Failure | None:
@@ -115,6 +116,7 @@ class ChatAttempt(Attempt):
         if answer.verdict in ("served", "bare_finish"):
             self._judge(verdict.success(status) if answer.carries else verdict.empty(status))
             metering.charge(self._exchange, self._model, answer.usage, answer.delivered)
+            self.leave(clean=True)
             await self._deliver(status, self._secrets.mask_content(answer.body))
             return None
         metering.charge_rejected(self._exchange, self._model, answer.usage)
@@ -293,6 +295,7 @@ class ChatAttempt(Attempt):
     def _finish(self, stream: ChatStream, end: End) -> None:
         """The stream is over: verdict, meter, row."""
         self._judge(end.judgement)
+        self._clean = not end.kind
         metering.charge(self._exchange, self._model, stream.usage, stream.size)
         self._element.error_kind = end.kind
         if not end.open:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from failover.resolve import Resolution
 from modelhotel.core import durations, logformat
+from proxy import walk_log
 from proxy.attempt import Attempt
 from proxy.exchange import Exchange
 from proxy.terminal import Failure
@@ -82,17 +83,19 @@ class Race(Walk):
         try:
             won = await self._decided()
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not self._exchange.gone or task is None:
+            if not self._client_left():
                 raise
-            task.uncancel()
             won = self._left()
         finally:
             self._call_off(*STOPPED)
+        if won is None:
+            return self._nobody_won() if self._full is None else await self._wait_for_a_slot(self._full)
         return won if isinstance(won, Failure) else await self._serve(won)
 
-    async def _decided(self) -> Attempt | Failure:
-        """The winner, whose first token is there; or why there is none. Nobody else runs any more."""
+    async def _decided(self) -> Attempt | Failure | None:
+        """The winner, whose first token is there; or why there is none, None where every attempt failed. Nobody else
+        runs any more.
+        """
         while True:
             while self._arrived:
                 task = self._arrived.popleft()
@@ -109,7 +112,7 @@ class Race(Walk):
                 return self._late()
             self._launch()
             if not self._running:
-                return self._nobody_won()
+                return None
             await self._something()
 
     async def _something(self) -> None:
@@ -173,9 +176,9 @@ class Race(Walk):
         """The next candidate is asked at once."""
         self._schedule.ended()
         if failure.too_long and any(self._fits(candidate) for candidate in self._candidates[self._turn :]):
-            self._log_too_long()
+            walk_log.too_long(self._exchange.model, self._last)
         elif self._more:
-            self._log_triggered(failure)
+            walk_log.triggered(self._last, failure)
 
     def _call_off(self, kind: str, note: str) -> None:
         """Abandon whoever still runs, and every result that was not looked at. What failed keeps its own verdict."""

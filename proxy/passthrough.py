@@ -64,6 +64,7 @@ class PassThrough(Attempt):
             return self._no_answer(reasons.NO_RESULTS, verdict.empty(response.status))
         self._judge(verdict.success(response.status) if answer.carries else verdict.empty(response.status))
         metering.charge(self._exchange, self._model, answer.usage, answer.delivered)
+        self.leave(clean=answer.verdict != "no_results")
         await self._deliver(response.status, self._secrets.mask_content(payload), headers(response))
         return None
 
@@ -101,6 +102,7 @@ class PassThrough(Attempt):
             while data:
                 await exchange.write(guard.take(data))
                 data = await response.chunk()
+            self.leave(clean=True)
             await exchange.write(guard.rest())
             await exchange.end()
             self._judge(verdict.success(response.status))

@@ -82,7 +82,7 @@ class Policy:
     For a 429: *classify* reads what it says; *saturation_max_wait* is the line between busy and spent and the longest
     wait for a busy provider; *recent_success*: an unreadable one counts as busy so long after an answer, 0 = never;
     *wait_in_place*: the longest stated wait that is waited out on the spot, 0 = none. Seconds. *busy_429*: where all
-    are busy the client gets a 429, else a 502.
+    are busy the client gets a 429, else a 502. *learning*: in-flight limits are learned and kept (failover-loop 8.1).
 
     *recovers*: whether a group that does not say has its broken streams finished by the next candidate, *recoveries*:
     how often for one request.
@@ -108,6 +108,7 @@ class Policy:
     slow_call: float
     recovers: bool
     recoveries: int
+    learning: bool
 
     def by_status(self, status: int) -> bool:
         """Whether an answer of this effective status moves on for its status."""
@@ -144,6 +145,7 @@ def _read(opts: Options) -> Policy:
         slow_call=opts[catalogue.CIRCUIT_BREAKER_SLOW_CALL_THRESHOLD],
         recovers=opts[catalogue.MIDSTREAM_RECOVERY_DEFAULT] == "continue",
         recoveries=opts[catalogue.MIDSTREAM_RECOVERY_MAX],
+        learning=opts[catalogue.INFLIGHT_LIMITER_ENABLED],
     )
 
 

@@ -138,10 +138,15 @@ def exhaustion(failure: Failure, model: str, *, group: bool, busy_429: bool) -> 
     return answers.error(status, message, answers.code_of(kind, status), retry_after=retry_after)
 
 
+def full() -> Failure:
+    """The provider was at its in-flight limit and not asked (failover-loop 8.5)."""
+    return Failure(SATURATED, reading=ratelimit.busy())
+
+
 def row_message(failure: Failure, provider: str, attempt: int, contacted: int, *, before: str = "") -> str:
     """The row's message of an exhausted request (failover-loop 13.7).
 
-    *attempt* counts from 1, *contacted* the candidates asked; *before*: the text of an earlier failure.
+    *attempt* counts from 1, *contacted* the candidates asked or found full; *before*: the text of an earlier failure.
     """
     text = _cause(failure, provider, attempt, before)
     if failure.hint:

@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import random
 
-from failover import breaker
+from failover import breaker, windows
 from failover.breaker.board import Board
+from failover.windows import Windows
 from providers.keyring import KEYRING
 from providers.upstream.interface import Client
 from providers.upstream.select import data_plane
@@ -23,5 +24,6 @@ class Tools:
     chance: Callable[[], float] = random
     client: Callable[[], Client] = data_plane
     board: Callable[[], Board] = breaker.board
+    windows: Callable[[], Windows] = windows.windows
     known_keys: Callable[[], tuple[str, ...]] = KEYRING.known
     learned: Learned = field(default_factory=Learned)

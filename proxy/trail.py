@@ -4,13 +4,16 @@ from typing import Any
 
 from failover.resolve import Candidate, Skip
 from modelhotel.core.text import clip
+from proxy.terminal import SATURATED
 
 DETAIL_CAP = 160
 PROBE_IN_PROGRESS = "probe in progress"
+FULL = "at in-flight limit"
 
 
 class Element:
-    """One attempt: filled while it runs, written once. *note* is our own word on one that was called off.
+    """One attempt: filled while it runs, written once. *note* is our own word on one that was called off or
+    asked nobody.
 
     *phrase* is the row of the 429 table that matched, *recovery* how it took over another one's stream and
     *recovered_at* after how many characters.
@@ -92,6 +95,18 @@ class Trail:
 
     def add(self, element: Element) -> None:
         self._elements.append(element)
+
+    def full(self, candidate: Candidate, breaker: str) -> Element:
+        """The candidate's provider is at its in-flight limit: an attempt that asks nobody."""
+        element = self.peek(candidate)
+        element.error_kind, element.note, element.breaker = SATURATED, FULL, breaker
+        self.add(element)
+        return element
+
+    @property
+    def candidates(self) -> int:
+        """How many were asked or found full."""
+        return len({element.candidate for element in self._elements})
 
     def left_to_the_probe(self, candidate: Candidate) -> None:
         """The candidate is left to the holder of its probe lease."""

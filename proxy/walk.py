@@ -5,15 +5,15 @@ import logging
 import time
 
 from failover import backoff
-from failover.ratelimit import RateClass
 from failover.resolve import Candidate, Resolution
-from modelhotel.core import durations, logformat
-from proxy import policy, recovery, terminal
+from modelhotel.core import durations
+from proxy import policy, recovery, terminal, walk_log
 from proxy.attempt import Attempt
 from proxy.chat_attempt import Broken
 from proxy.exchange import Exchange
 from proxy.recovery import Kind
 from proxy.repeats import Repeat, Repeats, Why, log_lines
+from proxy.slots import Full
 from proxy.terminal import Failure
 from proxy.tools import Tools
 from proxy.trail import Element, Trail
@@ -38,6 +38,7 @@ class Walk:
         "_draft",
         "_exchange",
         "_failure",
+        "_full",
         "_last",
         "_policy",
         "_resolution",
@@ -61,27 +62,33 @@ class Walk:
         self._window = _ANYTHING  # after a prompt that was too long: only larger or unknown windows
         self._before = ""  # the text of the failure before the last one
         self._failure: Failure | None = None
+        self._full: Full | None = None  # the candidates that were, if some were
         self._last: Element | None = None  # of the attempt whose outcome is the last word so far
         self._served: Attempt | None = None
 
     async def run(self) -> None:
         draft = self._draft
         try:
-            failure = await self._walk()
-            if failure is None and self._served is not None and self._served.broken is not None:
-                await self._recover(self._served.broken)
-        finally:  # also when the server stops
-            draft.attempts = self._trail.rows(self._last)
-            draft.failover_attempt = max(self._attempts - 1, 0)
-        if failure is not None:
-            await self._answer(failure)
-        # Before the upstream connection is settled: nobody waits for that.
-        RECORDER.finish(draft)
-        if self._served is not None:
-            await self._served.settle()
+            try:
+                failure = await self._walk()
+                if failure is None and self._served is not None and self._served.broken is not None:
+                    await self._recover(self._served.broken)
+            finally:  # also when the server stops
+                draft.attempts = self._trail.rows(self._last)
+                draft.failover_attempt = max(self._attempts - 1, 0)
+            if failure is not None:
+                await self._answer(failure)
+            # Before the upstream connection is settled: nobody waits for that.
+            RECORDER.finish(draft)
+            if self._served is not None:
+                await self._served.settle()
+        finally:
+            if self._served is not None:
+                self._served.leave()
 
     async def _walk(self) -> Failure | None:
         """The failure that is the last word; None when the client got its answer."""
+        paused = False  # before the contact that comes next
         for at, candidate in enumerate(self._candidates):
             if not self._fits(candidate):
                 continue
@@ -90,16 +97,23 @@ class Walk:
             last = not self._may_go_on(at)
             if self._policy.breaking and not last and self._left_to_the_probe(candidate):
                 continue
-            if self._contacted:
+            if self._contacted and not paused:
+                if not self._room(candidate):
+                    self._skip_full(candidate)
+                    continue
                 gone = await self._back_off()
                 if gone is not None:
                     return gone
+                paused = True
             failure = await self._ask(candidate, last=last)
             if failure is None:
                 if self._served is not None:
                     return None
-                continue  # the lease was taken meanwhile
+                if not self._policy.further:
+                    break
+                continue  # the provider is full, or the lease was taken meanwhile
             self._contacted += 1
+            paused = False
             failure = await self._again(candidate, failure, last=last)
             if failure is None:
                 return None
@@ -108,10 +122,12 @@ class Walk:
             if failure.too_long:
                 if not self._looks_for_a_larger_window(candidate, at):
                     return failure
-            elif last or not failure.moves_on:
+            elif not failure.moves_on or (last and self._full is None):
                 return failure
-            else:
-                self._log_triggered(failure)
+            elif not last:
+                walk_log.triggered(self._last, failure)
+        if self._full is not None:
+            return await self._wait_for_a_slot(self._full)
         return self._failure or Failure("internal", "no candidate could be asked")
 
     # -- who may be asked
@@ -128,14 +144,16 @@ class Walk:
 
     def _left_to_the_probe(self, candidate: Candidate) -> bool:
         """Another request is probing this candidate, and a later one is left: skip it, without a delay."""
-        if self._board.gate(candidate.provider.id, candidate.model.model_id).state != "leased":
+        if not self._leased(candidate) or not self._room(candidate):
             return False
         self._skip(candidate)
         return True
 
+    def _leased(self, candidate: Candidate) -> bool:
+        return self._board.gate(candidate.provider.id, candidate.model.model_id).state == "leased"
+
     def _skip(self, candidate: Candidate) -> None:
-        attrs = {"provider": candidate.provider.name, "model": candidate.model.model_id}
-        log.info("resolve: skipping candidate: probe in progress", extra={"attrs": attrs})
+        walk_log.left_to_the_probe(candidate)
         self._trail.left_to_the_probe(candidate)
 
     def _looks_for_a_larger_window(self, candidate: Candidate, at: int) -> bool:
@@ -143,7 +161,7 @@ class Walk:
         self._window = candidate.model.context_length or 0
         if not self._may_go_on_after(at):
             return False
-        self._log_too_long()
+        walk_log.too_long(self._exchange.model, self._last)
         return True
 
     def _may_go_on_after(self, at: int) -> bool:
@@ -154,19 +172,68 @@ class Walk:
         finally:
             self._contacted += 1
 
+    # -- full providers (failover-loop 8.5)
+
+    def _room(self, candidate: Candidate) -> bool:
+        return self._tools.windows().room(candidate.provider, self._policy.learning)
+
+    def _skip_full(self, candidate: Candidate) -> None:
+        """Go on without a request and without a delay."""
+        walk_log.full(candidate)
+        breaking = self._policy.breaking
+        if self._full is None:
+            leased = self._leased if breaking else None
+            self._full = Full(self._tools.windows(), learned=self._policy.learning, leased=leased)
+        element = self._trail.full(candidate, "noop" if breaking else "disabled")
+        self._full.elements.append(element)
+        self._attempts += 1
+        self._name(element)
+        self._failed(terminal.full())
+
+    async def _wait_for_a_slot(self, full: Full) -> Failure | None:
+        """Nobody is left but those that were full: ask the first that has room again."""
+        self._full = None
+        waiting = [element.candidate for element in full.elements if self._may_still_ask(element.candidate)]
+        if not waiting:
+            return self._failure
+        wait = min(self._policy.saturation_max_wait, self._exchange.deadline - time.monotonic())
+        try:
+            candidate = await full.first_free(waiting, self._tools.sleep, wait)
+        except asyncio.CancelledError:
+            if not self._client_left():
+                raise
+            return self._left_in_a_pause(busy=True)
+        if candidate is not None:
+            return await self._ask_freed(candidate)
+        self._name(full.elements[-1])
+        self._failed(terminal.full())
+        return self._failure
+
+    def _may_still_ask(self, candidate: Candidate) -> bool:
+        """The prompt fits, and no more candidates are contacted than are allowed."""
+        known = (candidate.provider.name, candidate.model.model_id) in self._exchange.contacted
+        return self._fits(candidate) and (known or self._contacted <= self._policy.further)
+
+    async def _ask_freed(self, candidate: Candidate) -> Failure | None:
+        """The attempt that was waited for. Failing over ends the request, unless it stands in last position."""
+        last = not self._may_go_on(self._candidates.index(candidate))
+        walk_log.freed(candidate, self._attempts + 1)
+        failure = await self._ask(candidate, last=True)
+        if failure is None:
+            return None
+        self._contacted += 1
+        failure = await self._again(candidate, failure, last=last)
+        if failure is not None and failure.moves_on and not last:
+            failure.answer = None
+        return failure
+
     # -- time
 
     def _out_of_time(self) -> bool:
         return time.monotonic() >= self._exchange.deadline
 
     def _timed_out(self) -> Failure:
-        attrs = {
-            "model": self._exchange.model,
-            "attempt": self._attempts,
-            "total_candidates": len(self._candidates),
-            "deadline": durations.short(self._exchange.deadline - self._draft.arrival),
-        }
-        log.warning("proxy: overall request deadline exceeded, stopping failover", extra={"attrs": attrs})
+        walk_log.out_of_time(self._exchange, self._attempts, len(self._candidates))
         before = self._failure
         return Failure("failover_timeout", before.text if before is not None else "")
 
@@ -182,22 +249,28 @@ class Walk:
         try:
             await self._tools.sleep(wait)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not self._exchange.gone or task is None:
+            if not self._client_left():
                 raise
-            task.uncancel()
             return self._left_in_a_pause(busy)
         return None
 
+    def _client_left(self) -> bool:
+        """Whether the cancellation that is being handled is the client's leaving; then it is dealt with."""
+        task = asyncio.current_task()
+        if not self._exchange.gone or task is None:
+            return False
+        task.uncancel()
+        return True
+
     def _left_in_a_pause(self, busy: bool) -> Failure:
-        """The client left between two attempts; after a stall of the provider that stays the cause."""
+        """The client left between two attempts; before a backoff, a stall of the provider stays the cause."""
         failure, last = self._failure, self._last
         attrs: dict[str, object] = {
             "model": self._exchange.model,
             "provider": last.candidate.provider.name if last is not None else "",
             "attempt": self._attempts,
         }
-        if failure is not None and failure.kind == "provider_timeout":
+        if failure is not None and failure.kind == "provider_timeout" and not busy:
             attrs |= {"kind": failure.kind, "status": 502}
             log.info("proxy: connection closed during failover backoff after provider stall", extra={"attrs": attrs})
             return failure
@@ -206,44 +279,53 @@ class Walk:
             log.info("proxy: client disconnected while waiting out saturation", extra={"attrs": attrs})
         else:
             log.info("proxy: client disconnected during failover backoff", extra={"attrs": attrs})
-        self._before = failure.text if failure is not None else ""
+        if failure is not None:
+            self._before = failure.text or self._before
         return Failure("client_disconnect", moves_on=False)
 
     # -- one attempt
 
     async def _ask(self, candidate: Candidate, *, last: bool) -> Failure | None:
-        """None: served, or (nothing is *served* then) the probe lease was taken by another request."""
+        """None: served, or (nothing is *served* then) not admitted: full, or probed by another request."""
         attempt = self._enter(candidate, last=last)
         return None if attempt is None else self._note(attempt, await attempt.run())
 
     def _enter(self, candidate: Candidate, *, last: bool, kind: Kind | None = None) -> Attempt | None:
-        """The attempt that may be run now, on the trail; None: the probe lease was taken by another request.
+        """The attempt that may be run now, on the trail; None: its provider is full, or another request probes it.
 
         *kind* makes it where it is none of the endpoint's own.
         """
         exchange, provider, model = self._exchange, candidate.provider, candidate.model
         element = self._trail.peek(candidate)
         kind = kind or exchange.endpoint.attempt
-        attempt = kind(exchange, candidate, element, self._policy, self._tools, last=last)
+        attempt = kind(exchange, candidate, element, self._policy, self._tools, last=last and self._full is None)
+        if not attempt.enter():
+            self._skip_full(candidate)
+            return None
         if self._policy.breaking and not self._board.admit(
             provider.id, model.model_id, attempt, alone=last, direct=not self._resolution.group
         ):
+            attempt.leave(None)
             self._skip(candidate)
             return None
         self._trail.add(element)
         self._attempts += 1
-        self._log_start(candidate)
+        walk_log.asked(self._exchange, candidate, self._attempts, len(self._candidates))
         self._stamp(element)
         return attempt
 
     def _stamp(self, element: Element) -> None:
         """Row and answer headers name this attempt from here on."""
+        candidate = element.candidate
+        self._exchange.contact(candidate.provider.name, candidate.model.model_id)
+        self._name(element)
+
+    def _name(self, element: Element) -> None:
+        """The row names this attempt from here on."""
         candidate, draft = element.candidate, self._draft
-        provider, model = candidate.provider, candidate.model
-        draft.provider_id, draft.provider_name = provider.id, provider.name
+        draft.provider_id, draft.provider_name = candidate.provider.id, candidate.provider.name
         if self._resolution.group:
-            draft.resolved_model_id = model.model_id
-        self._exchange.contact(provider.name, model.model_id)
+            draft.resolved_model_id = candidate.model.model_id
         self._last = element
 
     def _note(self, attempt: Attempt, failure: Failure | None) -> Failure | None:
@@ -251,10 +333,14 @@ class Walk:
         if failure is None:
             self._served = attempt
         else:
-            if self._failure is not None:
-                self._before = self._failure.text
-            self._failure = failure
+            self._failed(failure)
         return failure
+
+    def _failed(self, failure: Failure) -> None:
+        """This is the cause of everything until something else is."""
+        if self._failure is not None:
+            self._before = self._failure.text or self._before
+        self._failure = failure
 
     async def _again(self, candidate: Candidate, failure: Failure, *, last: bool) -> Failure | None:
         """Ask the same candidate again while what it answered is worth a repetition; what came of it in the end."""
@@ -281,50 +367,6 @@ class Walk:
             for message, attrs in log_lines(repeat, failure, candidate, model=model, attempt=attempt, room=room):
                 log.info(message, extra={"attrs": attrs})
         return repeat
-
-    def _log_start(self, candidate: Candidate) -> None:
-        if not log.isEnabledFor(logging.INFO):
-            return
-        if self._attempts == 1:
-            provider = candidate.provider
-            attrs: dict[str, object] = {
-                "endpoint": self._exchange.endpoint.family,
-                "provider": provider.name,
-                "provider_id": provider.id,
-                "model": candidate.model.model_id,
-                "total_candidates": len(self._candidates),
-            }
-            logformat.say(log, "proxy: routing to provider", attrs)
-        else:
-            attrs = {
-                "endpoint": self._exchange.endpoint.family,
-                "attempt": self._attempts,
-                **_who(candidate),
-                "model": candidate.model.model_id,
-            }
-            log.info("proxy: failover attempt", extra={"attrs": attrs})
-
-    def _log_triggered(self, failure: Failure) -> None:
-        last = self._last
-        assert last is not None
-        attrs = {
-            "attempt": last.index + 1,
-            **_who(last.candidate),
-            "status": failure.status,
-            "rate_limit_class": str(failure.reading.kind if failure.reading is not None else RateClass.UNKNOWN),
-        }
-        log.info("proxy: failover triggered", extra={"attrs": attrs})
-
-    def _log_too_long(self) -> None:
-        last = self._last
-        assert last is not None
-        attrs = {
-            "model": self._exchange.model,
-            "provider": last.candidate.provider.name,
-            "attempt": last.index + 1,
-            "context_length": last.candidate.model.context_length,
-        }
-        log.info("proxy: prompt too long for candidate, trying a larger context window", extra={"attrs": attrs})
 
     # -- a stream that broke
 
@@ -367,44 +409,18 @@ class Walk:
             answer = failure.answer
             draft.error_message = failure.text
             if failure.status:
-                attrs: dict[str, object] = {
-                    "status": failure.status,
-                    "error_kind": failure.kind,
-                    "model": exchange.model,
-                    **(_who(last.candidate) if last is not None else {}),
-                }
-                log.warning("proxy: upstream non-200", extra={"attrs": attrs})
+                walk_log.non_200(exchange.model, failure, last)
         else:
             answer = terminal.exhaustion(
                 failure, exchange.model, group=self._resolution.group, busy_429=self._policy.busy_429
             )
             draft.provider_id = None
             number = last.index + 1 if last is not None else 0
-            draft.error_message = terminal.row_message(failure, name, number, self._contacted, before=self._before)
-            self._log_exhausted(failure, name, answer.status)
+            draft.error_message = terminal.row_message(
+                failure, name, number, self._trail.candidates, before=self._before
+            )
+            if failure.kind != "client_disconnect":
+                walk_log.exhausted(exchange, len(self._candidates), name, answer.status)
         draft.status_code = answer.status
         if not exchange.gone:
             await exchange.say(answer)
-
-    def _log_exhausted(self, failure: Failure, provider: str, status: int) -> None:
-        if failure.kind == "client_disconnect":
-            return
-        exchange = self._exchange
-        attrs: dict[str, object] = {
-            "model": exchange.model,
-            "provider": provider,
-            "error": self._draft.error_message,
-            "kind": failure.kind,
-            "status": status,
-        }
-        if self._resolution.group:
-            attrs["candidates"] = len(self._candidates)
-            attrs["failover_timeout"] = durations.short(exchange.deadline - self._draft.arrival)
-            log.error("proxy: all providers exhausted", extra={"attrs": attrs})
-        else:
-            attrs["request_timeout"] = durations.short(exchange.attempt_seconds)
-            log.error("proxy: provider request failed", extra={"attrs": attrs})
-
-
-def _who(candidate: Candidate) -> dict[str, object]:
-    return {"provider": candidate.provider.name, "provider_id": candidate.provider.id}

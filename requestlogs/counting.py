@@ -2,7 +2,8 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from prometheus_client import Counter
 
@@ -60,10 +61,15 @@ def _add(draft: Draft, sums: _Sums) -> None:
     if draft.cost_usd is not None and draft.cost_usd >= 0:
         sums[metrics.COST, provider, model] += draft.cost_usd
     for element in draft.attempts or ():
-        if element["attempt"] >= 1:
+        if element["attempt"] >= 1 and not _skipped(element):
             sums[metrics.FAILOVER_ATTEMPTS, model, element["provider"] or UNKNOWN] += 1
     if draft.state == "failed" and (reason := exhausted(draft)):
         sums[metrics.FAILOVER_EXHAUSTED, model.removeprefix(_GROUP).lower(), reason] += 1
+
+
+def _skipped(element: Mapping[str, Any]) -> bool:
+    """Its provider was full and not asked: no other busy attempt is without a status."""
+    return element.get("error_kind") == "provider_saturated" and "status" not in element
 
 
 def exhausted(draft: Draft) -> str:

@@ -1,6 +1,5 @@
 """The values of this process that are read at a scrape and never counted: circuits, what runs, what waits."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from failover import breaker, windows
@@ -28,11 +27,10 @@ def _all(providers: Mapping[str, ProviderRow]) -> Iterator[tuple[Gauge, Series]]
     def named(provider_id: str) -> tuple[str, str]:
         return provider_id, providers[provider_id].name or UNKNOWN
 
-    running, limits = RECORDER.running(), windows.windows().limits()
-    busy = Counter(draft.provider_id for draft in running)
+    running, busy, limits = RECORDER.running(), windows.windows().running(), windows.windows().limits()
     states = breaker.board().states()
     yield metrics.CIRCUIT_STATE, {named(pid): _STATES[state] for pid, state in states.items() if pid in providers}
-    yield metrics.PROVIDER_INFLIGHT, {named(pid): float(busy[pid]) for pid in providers}
+    yield metrics.PROVIDER_INFLIGHT, {named(pid): float(busy.get(pid, 0)) for pid in providers}
     yield metrics.PROVIDER_INFLIGHT_LIMIT, {named(pid): float(limits.get(pid, 0)) for pid in providers}
     reserves = {pid: row.quota_reserve_percent for pid, row in providers.items() if row.quota_reserve_percent}
     yield metrics.QUOTA_RESERVE, {named(pid): percent / 100 for pid, percent in reserves.items()}

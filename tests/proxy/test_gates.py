@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from modelhotel.core import environment
-from proxy import keys, verbs, walk
+from proxy import keys, serving, verbs
 from tests.proxy import world
 from tests.proxy.asgi import BREAK, call, chat, client, run
 
@@ -37,7 +37,7 @@ def served(monkeypatch):
         exchange.draft.status_code = 200
         await exchange.answer(200, b'{"ok":true}')
 
-    monkeypatch.setattr(walk, "run", answer)
+    monkeypatch.setattr(serving, "run", answer)
     return seen
 
 
@@ -319,7 +319,7 @@ def test_a_deleted_key_ends_with_the_next_request_and_not_with_the_running_one(k
         await exchange.answer(200, b"{}")
 
     world_key = world.stored()
-    monkeypatch.setattr(walk, "run", delete_meanwhile)
+    monkeypatch.setattr(serving, "run", delete_meanwhile)
     assert chat(key, {"model": "P/m"}).status == 200
     assert chat(key, {"model": "P/m"}).said == (401, "invalid virtual key")
     assert world.row().virtual_key_name == "app"
@@ -516,7 +516,7 @@ def test_a_fault_of_ours_is_a_500_that_says_nothing_and_a_row_that_says_internal
     async def broken(exchange):
         raise KeyError("sk-secret")
 
-    monkeypatch.setattr(walk, "run", broken)
+    monkeypatch.setattr(serving, "run", broken)
     answer = chat(key, {"model": "P/m"})
     assert answer.said == (500, "internal error")
     assert answer.error["code"] == "internal_error"
@@ -536,7 +536,7 @@ def test_a_fault_of_ours_in_a_stream_ends_it_with_one_error_event(key, monkeypat
         await exchange.write(b"data: {}\n\n")
         raise KeyError("x")
 
-    monkeypatch.setattr(walk, "run", broken)
+    monkeypatch.setattr(serving, "run", broken)
     answer = chat(key, {"model": "P/m", "stream": True})
     assert answer.status == 200
     assert len(answer.events) == 2 and '"code":"internal"' in answer.events[1]
@@ -549,7 +549,7 @@ def test_a_fault_after_a_whole_answer_changes_nothing_for_the_client(key, monkey
         await exchange.answer(200, b"{}")
         raise KeyError("x")
 
-    monkeypatch.setattr(walk, "run", broken)
+    monkeypatch.setattr(serving, "run", broken)
     assert chat(key, {"model": "P/m"}).body == b"{}"
     assert world.row().error_kind == "internal"
 
@@ -560,7 +560,7 @@ def test_a_request_that_the_server_cuts_off_is_told_and_recorded(key, monkeypatc
     async def cut(exchange):
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(walk, "run", cut)
+    monkeypatch.setattr(serving, "run", cut)
     answer = chat(key, {"model": "P/m"})
     assert answer.said == (500, "request interrupted (server restart)")
     assert world.row().error_message == "request interrupted (server restart)"
@@ -571,7 +571,7 @@ def test_a_stream_that_the_server_cuts_off_gets_its_terminal_frame(key, monkeypa
         await exchange.start_stream()
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(walk, "run", cut)
+    monkeypatch.setattr(serving, "run", cut)
     answer = chat(key, {"model": "P/m", "stream": True})
     assert "stream interrupted: gateway restarting" in answer.events[-1] and answer.complete
     assert (world.row().status_code, world.row().state) == (0, "failed")

@@ -6,7 +6,7 @@ from failover import breaker, resolve
 from failover.verdict import of_status
 from modelhotel.core import snapshots
 from modelhotel.models import Setting
-from proxy import walk
+from proxy import serving
 from tests.proxy import world
 from tests.proxy.asgi import call, chat
 
@@ -25,7 +25,7 @@ def served(monkeypatch):
         exchange.draft.status_code = 200
         await exchange.answer(200, b"{}")
 
-    monkeypatch.setattr(walk, "run", answer)
+    monkeypatch.setattr(serving, "run", answer)
     return seen
 
 

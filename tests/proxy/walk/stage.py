@@ -17,9 +17,12 @@ from typing import Any
 import pytest
 
 from failover import breaker, table
+from failover import windows as learning
 from failover.breaker.board import Board
 from failover.breaker.rules import of_options
 from failover.caps import CAPS
+from failover.window import Window
+from failover.windows import Windows
 from modelhotel.core import options, redact
 from modelhotel.core.clock import ManualClock
 from providers import cache
@@ -54,9 +57,11 @@ class Stage:
         self.holding = asyncio.Event()
         self.clock = ManualClock(mono=time.monotonic())  # resolution reads the real one
         self.board = Board(self.clock, lambda: of_options(options.current()), self._name_of)
+        self.windows = Windows(self.clock, lambda: learning.of_options(options.current()))
         self.strip_reasoning = False
         self.recovery: str | None = None  # the group's property, from the next member or setting on
         monkeypatch.setattr(breaker, "_board", self.board)
+        monkeypatch.setattr(learning, "_windows", self.windows)
         monkeypatch.setattr(exchange, "WATCH_AFTER", 0.0)
         monkeypatch.setattr(walk, "TOOLS", Tools(sleep=self._sleep, chance=lambda: CHANCE))
         KEYRING.reset()
@@ -87,10 +92,12 @@ class Stage:
         on: bool = True,
         broken_key: bool = False,
         slow_call: float | None = None,
+        most: int | None = None,
     ) -> None:
         """A provider with one model (or one model more of it), at the end of the group.
 
-        *on*: the entry's toggle; *broken_key*: there is a key, and it can not be decrypted.
+        *on*: the entry's toggle; *broken_key*: there is a key, and it can not be decrypted; *most*: its
+        ceiling of requests at once.
         """
         number = len(self._models) + 1
         provider_id = f"00000000-0000-4000-8000-{ord(name[0]):012d}"
@@ -100,7 +107,17 @@ class Stage:
             KEYRING._kept[sealed] = (key, time.monotonic() + 600)
             KEYRING._known = redact.known_keys(plain for plain, _ in KEYRING._kept.values())
         self._providers[provider_id] = ProviderRow(
-            provider_id, name, name, url, registry.get(kind), True, sealed, float(number), False, slow_call=slow_call
+            provider_id,
+            name,
+            name,
+            url,
+            registry.get(kind),
+            True,
+            sealed,
+            float(number),
+            False,
+            most,
+            slow_call=slow_call,
         )
         row = SimpleNamespace(
             id=f"00000000-0000-4000-9000-{number:012d}", provider_id=provider_id, model_id=model, context_length=window
@@ -205,6 +222,22 @@ class Stage:
 
     def state(self, name: str) -> str:
         return str(self.board.state_of(f"00000000-0000-4000-8000-{ord(name[0]):012d}"))
+
+    @property
+    def running(self) -> dict[str, int]:
+        """Slots that are taken, by provider name; those with none left out."""
+        return {self._name_of(pid): count for pid, count in self.windows.running().items() if count}
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Learned in-flight limits by provider name."""
+        return {self._name_of(pid): limit for pid, limit in self.windows.limits().items()}
+
+    def fill(self, name: str) -> Window:
+        """Take a slot with a provider, as another request would."""
+        slot = self.windows.take(next(row for row in self._providers.values() if row.name == name), True)
+        assert slot is not None
+        return slot
 
     @property
     def charged(self) -> int:

@@ -113,10 +113,11 @@ def check_rows(client: Client, mode: str) -> None:
 
 
 async def check_rest(stage: Stage, providers: tuple[FakeProvider, ...]) -> None:
-    """No lease, no task, no connection but those that rest in the pool."""
+    """No lease, no slot, no task, no connection but those that rest in the pool."""
     for name in "AB":
         circuit = stage.board._circuits.find(_id(name), "m")
         assert circuit is None or circuit.lease is None, f"the lease of {name} is held"
+    assert not any(stage.windows.running().values()) and not stage.windows._waiting, stage.running
     await rig.nothing_runs()
     pool: Any = select.data_plane()._pool  # type: ignore[attr-defined]
     for _ in range(1000):
@@ -245,3 +246,38 @@ async def test_a_race_ended_at_any_await_leaves_one_row_and_nothing_else(
     provider_a.script(RACED[first])
     provider_b.script(echo)
     assert await through(stage, (provider_a, provider_b), True, end) >= 6
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("frees", [True, False], ids=["a slot frees", "nothing frees"])
+async def test_a_request_ended_while_it_waits_for_a_slot_leaves_none_behind(
+    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, frees, end, monkeypatch
+):
+    mode, _, when = end.partition(" ")
+    stage.member("A", provider_a.url, most=1)
+    stage.member("B", provider_b.url, most=1)
+    taken: list[Any] = []
+
+    async def sleep(_: float) -> None:
+        await asyncio.sleep(0.002)
+        if frees and taken:
+            stage.windows.release(taken.pop(), None)
+            await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(walk, "TOOLS", Tools(sleep=sleep, chance=lambda: 0.5))
+    provider_a.script(echo)
+    step, through_it = 0, False
+    while not through_it:
+        step += 1
+        taken += [stage.fill("B"), stage.fill("A")]
+        client = asks(stage, f"first {step}", False)
+        ended = CancelAt(client.run(), step, late=when == "late", **_ends(client, mode))
+        with suppress(asyncio.CancelledError) if mode == "both" else nullcontext():
+            await asyncio.ensure_future(_await(ended))
+        while taken:
+            stage.windows.release(taken.pop(), None)
+        await check_rest(stage, (provider_a, provider_b))
+        row = RECORDER._finished.pop()
+        assert row.state in FINAL and row.finished and not RECORDER._running
+        through_it = ended.steps < step
+    assert step > 4 and (row.state, row.status_code) == (("completed", 200) if frees else ("failed", 429))

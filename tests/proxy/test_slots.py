@@ -13,7 +13,7 @@ from modelhotel.core import options
 from modelhotel.core.clock import ManualClock
 from providers.cache import ProviderRow
 from providers.kinds import registry
-from proxy import slots
+from proxy.slots import Full
 from tests.upstream import rig
 
 A = ProviderRow("a", "A", "A", "http://a", registry.get("custom"), True, None, 1.0, False)
@@ -26,6 +26,7 @@ class House:
         self.rules = Learning()
         self.windows = Windows(self.clock, lambda: self.rules)
         self.order = []
+        self.probed = ()
 
     def fill(self, provider, count):
         return [self.windows.take(provider, True) for _ in range(count)]
@@ -42,10 +43,8 @@ class House:
         async def sleep(_):
             await (asyncio.Event().wait() if seconds is None else asyncio.sleep(0))
 
-        def choose(busy):
-            return next((c for c in busy if self.windows.room(c.provider, True)), None)
-
-        found = await slots.first_free([Seat(p) for p in providers], choose, self.windows, sleep, seconds or 60.0)
+        full = Full(self.windows, learned=True, leased=lambda seat: seat.provider in self.probed)
+        found = await full.first_free([Seat(p) for p in providers], sleep, seconds or 60.0)
         slot = None if found is None else self.windows.take(found.provider, True)
         self.order.append((name, found and found.provider.name))
         return slot
@@ -161,6 +160,18 @@ async def test_of_several_providers_with_room_the_first_in_order_is_taken_and_th
     await settle()
     assert house.order == [("both", "A"), ("b only", "B")]
     assert both.result() and other.result()
+
+
+async def test_a_provider_that_another_request_is_probing_is_taken_only_where_no_other_has_room(house):
+    (a,), (b,) = house.full(A, 1), house.full(B, 1)
+    house.probed = (A,)
+    waiting = [asyncio.ensure_future(house.waits(name, A, B)) for name in "xy"]
+    await settle()
+    house.windows.release(b, True)
+    house.windows.release(a, True)
+    await settle()
+    assert house.order == [("x", "B"), ("y", "A")]
+    assert all(one.result() for one in waiting)
 
 
 async def test_a_waiter_that_goes_as_it_is_woken_leaves_the_slot_to_the_next(house):

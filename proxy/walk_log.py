@@ -1,0 +1,109 @@
+"""The log lines of a walk (failover-loop 19). Numbers of attempts count from 1."""
+
+import logging
+
+from failover.ratelimit import RateClass
+from failover.resolve import Candidate
+from modelhotel.core import durations, logformat
+from proxy.exchange import Exchange
+from proxy.terminal import Failure
+from proxy.trail import Element
+
+log = logging.getLogger("proxy")
+
+
+def who(candidate: Candidate) -> dict[str, object]:
+    return {"provider": candidate.provider.name, "provider_id": candidate.provider.id}
+
+
+def asked(exchange: Exchange, candidate: Candidate, attempt: int, total: int) -> None:
+    """*candidate*, of *total*, is about to be asked."""
+    if not log.isEnabledFor(logging.INFO):
+        return
+    model = candidate.model.model_id
+    attrs: dict[str, object] = {"endpoint": exchange.endpoint.family}
+    if attempt == 1:
+        attrs |= {**who(candidate), "model": model, "total_candidates": total}
+        logformat.say(log, "proxy: routing to provider", attrs)
+    else:
+        attrs |= {"attempt": attempt, **who(candidate), "model": model}
+        log.info("proxy: failover attempt", extra={"attrs": attrs})
+
+
+def left_to_the_probe(candidate: Candidate) -> None:
+    attrs = {"provider": candidate.provider.name, "model": candidate.model.model_id}
+    log.info("resolve: skipping candidate: probe in progress", extra={"attrs": attrs})
+
+
+def full(candidate: Candidate) -> None:
+    attrs = {**who(candidate), "model": candidate.model.model_id}
+    log.info("proxy: skipping candidate: provider at in-flight limit", extra={"attrs": attrs})
+
+
+def freed(candidate: Candidate, attempt: int) -> None:
+    attrs = {"provider": candidate.provider.name, "model": candidate.model.model_id, "attempt": attempt}
+    log.info("proxy: slot freed, retrying a busy candidate", extra={"attrs": attrs})
+
+
+def triggered(last: Element | None, failure: Failure) -> None:
+    """*last* failed, and another candidate is asked."""
+    assert last is not None
+    attrs = {
+        "attempt": last.index + 1,
+        **who(last.candidate),
+        "status": failure.status,
+        "rate_limit_class": str(failure.reading.kind if failure.reading is not None else RateClass.UNKNOWN),
+    }
+    log.info("proxy: failover triggered", extra={"attrs": attrs})
+
+
+def too_long(model: str, last: Element | None) -> None:
+    """The prompt was too long for *last*, and another candidate may take it."""
+    assert last is not None
+    attrs = {
+        "model": model,
+        "provider": last.candidate.provider.name,
+        "attempt": last.index + 1,
+        "context_length": last.candidate.model.context_length,
+    }
+    log.info("proxy: prompt too long for candidate, trying a larger context window", extra={"attrs": attrs})
+
+
+def out_of_time(exchange: Exchange, attempts: int, total: int) -> None:
+    attrs = {
+        "model": exchange.model,
+        "attempt": attempts,
+        "total_candidates": total,
+        "deadline": _deadline(exchange),
+    }
+    log.warning("proxy: overall request deadline exceeded, stopping failover", extra={"attrs": attrs})
+
+
+def non_200(model: str, failure: Failure, last: Element | None) -> None:
+    """A provider's own error is the answer."""
+    attrs: dict[str, object] = {"status": failure.status, "error_kind": failure.kind, "model": model}
+    if last is not None:
+        attrs |= who(last.candidate)
+    log.warning("proxy: upstream non-200", extra={"attrs": attrs})
+
+
+def exhausted(exchange: Exchange, total: int, provider: str, status: int) -> None:
+    """Nobody of *total* candidates served; *provider* was the last, the client gets *status*."""
+    draft, resolution = exchange.draft, exchange.resolution
+    attrs: dict[str, object] = {
+        "model": exchange.model,
+        "provider": provider,
+        "error": draft.error_message,
+        "kind": draft.error_kind,
+        "status": status,
+    }
+    if resolution is not None and resolution.group:
+        attrs |= {"candidates": total, "failover_timeout": _deadline(exchange)}
+        log.error("proxy: all providers exhausted", extra={"attrs": attrs})
+    else:
+        attrs["request_timeout"] = durations.short(exchange.attempt_seconds)
+        log.error("proxy: provider request failed", extra={"attrs": attrs})
+
+
+def _deadline(exchange: Exchange) -> str:
+    return durations.short(exchange.deadline - exchange.draft.arrival)
