@@ -246,7 +246,7 @@ async def test_a_429_after_a_heal_fails_over(ab: Stage, provider_a: FakeProvider
     caplog.set_level(logging.INFO)
     provider_a.script(bad(TEMPERATURE), status(429, {"error": {"message": "too many concurrent requests"}}))
     assert (await ab.ask(temperature=0)).json["choices"][0]["message"]["content"] == "from B"
-    assert [(e[0], e[1], e[2]) for e in ab.trail] == [(0, "A", 429), (1, "B", 200)]
+    assert [(e[0], e[1], e[2], e[4]) for e in ab.trail] == [(0, "A", 429, "noop"), (1, "B", 200, "success")]
     assert [line for line, _ in lines(caplog)] == ["learned rejected params from upstream 400"]
 
 
@@ -418,6 +418,16 @@ async def test_a_business_error_counts_as_a_status(
     attrs = [r.attrs for r in caplog.records if r.getMessage() == "proxy: minimax business error inside HTTP 200"]
     expected = {"provider": "A", "minimax_status": code, "mapped_status": counts_as, "msg": "no, [redacted]"}
     assert attrs == [expected]
+
+
+@pytest.mark.parametrize(("code", "phrase"), [(1008, "minimax status_code 1008"), (1039, "minimax status_code 1039")])
+async def test_a_business_error_that_says_nothing_is_left_opens_the_circuit(
+    code: int, phrase: str, minimax: Stage, provider_a: FakeProvider
+):
+    provider_a.script(reply(200, business(code)))
+    assert (await minimax.ask()).status == 200
+    assert minimax.row.attempts is not None and minimax.row.attempts[0]["phrase"] == phrase
+    assert minimax.trail[0][4] == "charge" and minimax.state("A") == "open"
 
 
 async def test_the_last_ones_business_error_is_an_envelope_of_its_status(minimax: Stage, provider_a: FakeProvider):
