@@ -329,10 +329,9 @@ class Stage:
 
 
 @contextmanager
-def stage(data_dir: Path, settings: dict[str, str]) -> Iterator[Stage]:
+def stage(data_dir: Path, preset: str) -> Iterator[Stage]:
     with ExitStack() as stack:
         a, b = (stack.enter_context(FakeProvider()) for _ in "AB")
         made = Stage(stack.enter_context(Product(data_dir)), a, b)
-        if settings:
-            made.admin("PUT", "/api/settings", json=settings)
+        made.admin("POST", "/api/settings/preset", json={"name": preset})
         yield made

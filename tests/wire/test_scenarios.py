@@ -15,15 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 COOLDOWN = 60.0
 """The default of circuit_breaker_cooldown, in seconds."""
-RESILIENT = {
-    "ttft_timeout": "10s",
-    "rate_limit_wait_in_place": "3s",
-    "server_error_retry_in_place": "true",
-    "circuit_breaker_cooldown": "15s",
-    "circuit_breaker_backoff_max": "15s",
-    "midstream_recovery_default": "continue",
-}
-PROFILES: dict[str, dict[str, str]] = {"defaults": {}, "resilient": RESILIENT}
+PRESETS = {"defaults": "balanced", "resilient": "resilient"}
 ANSWERED = ["S01", "S02", "S03", "S04", "S05", "S06", "S07", "S10", "S11", "S12", "S16"]
 DYING = ["S08", "S09", "S14"]
 
@@ -35,14 +27,14 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     """All scenarios of both profiles, side by side on two products."""
 
     def play(profile: str) -> dict[str, Outcome]:
-        with stage(tmp_path_factory.mktemp(profile), PROFILES[profile]) as made:
+        with stage(tmp_path_factory.mktemp(profile), PRESETS[profile]) as made:
             return asyncio.run(made.play())
 
     with ThreadPoolExecutor() as threads:
-        return dict(zip(PROFILES, threads.map(play, PROFILES), strict=True))
+        return dict(zip(PRESETS, threads.map(play, PRESETS), strict=True))
 
 
-@pytest.fixture(params=list(PROFILES))
+@pytest.fixture(params=list(PRESETS))
 def outcomes(request: pytest.FixtureRequest, played: Played) -> dict[str, Outcome]:
     return played[request.param]
 
