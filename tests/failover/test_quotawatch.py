@@ -3,21 +3,25 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from failover import breaker, quotawatch
+from failover import advice, breaker, quotawatch
+from failover.breaker.board import FREE
 from failover.quotawatch import LAG, QuotaWatch
 from modelhotel.core import catalogue, options
-from modelhotel.core.clock import ManualClock
+from modelhotel.core.clock import SYSTEM, ManualClock
 from modelhotel.core.options import REGISTRY
 from providers import cache
 from providers.cache import Catalogue
 from providers.kinds.base import Kind
+from providers.models import Provider, QuotaSnapshot
 from providers.quota import store
 from providers.quota.store import Fetched
 from tests.failover.breaker.conftest import status
 from tests.failover.rows import provider
+from tests.upstream.server import reply
 from tests.wire.product import eventually
 
 BAD = status(503)
@@ -268,3 +272,54 @@ def test_a_listener_that_fails_changes_no_verdict(monkeypatch, caplog):
         board.record(A.id, "m", BAD)
     assert board.gate(A.id, "m").state == "blocked"
     assert "circuit-breaker: opening not told" in [record.getMessage() for record in caplog.records]
+
+
+# --- the whole way ------------------------------------------------------------------------------------------------
+
+
+class Zai(Kind):
+    """As Z.ai, told by the fake provider."""
+
+    type = "zai-coding"
+    label = "Z.ai"
+
+    class quota:
+        kind = "usage"
+
+        @staticmethod
+        async def read(http, base_url, key):
+            return await http.get(base_url + "/quota", [])
+
+
+def reading(used):
+    resets = (datetime.now(UTC) + timedelta(hours=2)).timestamp() * 1000
+    return {"data": {"limits": [{"type": "TOKENS_LIMIT", "unit": 3, "percentage": used, "nextResetTime": resets}]}}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.database
+def test_an_opening_asks_the_provider_and_its_answer_reaches_the_circuit(provider_a, told):
+    """part of circuit-breaker 48, part of circuit-breaker 50. From the opening over the wire and the table and back."""
+    provider_a.route("GET", "/v1/quota", reply(200, reading(100)))
+    row = provider("A", 1.0, kind=Zai(), base_url=provider_a.url, sealed=None)
+    Provider.objects.create(id=row.id, name="A", base_url=row.base_url, provider_type="zai-coding")
+    cache.SNAPSHOT._value = Catalogue(providers={row.id: row})
+    watch, board = QuotaWatch(lambda now, until: True), breaker.board()
+    watch.start()
+    try:
+        for _ in range(5):
+            board.record(row.id, "m", BAD)
+        assert eventually(lambda: board.gate(row.id, "m").pinned)
+    finally:
+        watch.stop()
+    [circuit] = board.status({}, True)["providers"][0]["circuits"]
+    assert circuit["pin_source"] == "advisor"
+    assert 7100 <= circuit["cooldown_ms"] / 1000 <= 7200 * 1.05
+    assert board.gate(row.id, "sibling").state == "blocked"
+    [stored] = QuotaSnapshot.objects.all()
+    assert (stored.http_status, stored.source) == (200, "poll")
+    assert stored.payload["data"]["limits"][0]["percentage"] == 100
+    store.keep(row.id, "usage", Fetched(reading(40), 200), "poll", datetime.now(UTC))
+    advice.Advisor(breaker.board, SYSTEM, quotawatch.interval).refresh()
+    assert board.gate(row.id, "m") != board.gate(row.id, "sibling") == FREE
+    assert [event.type for event in told if event.metadata["model"] == "m"] == ["circuit_breaker.open"]

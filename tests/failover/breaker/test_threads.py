@@ -3,11 +3,13 @@
 import random
 import threading
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from failover import verdict
 from failover.breaker.board import Board
+from failover.breaker.pins import Advice, Source
 from failover.breaker.rules import BreakerSettings
 from modelhotel.core import events
 from modelhotel.core.clock import SYSTEM
@@ -70,6 +72,10 @@ def test_hammering_every_door_at_once_leaves_a_board_that_works():
                 assert row["state"] in {c["state"] for c in row["circuits"]}
             board.reset("pq"[n % 2], ("m1", None)[n % 3 == 0])
             board.provider_open("p")
+            spent = Advice(SYSTEM.now() + timedelta(seconds=0.01), Source.ADVISOR)
+            board.take_advice({"pq"[n % 2]: spent}, ["qp"[n % 2]])
+            if n % 7 == 0:
+                board.release_pins()
             if n % 50 == 0:
                 board.forget("q")
                 board.keep_only({"p", "q"})
