@@ -113,6 +113,27 @@ def test_a_taken_name_is_said_and_the_input_stays(house, page):
     assert board.writes == []
 
 
+def test_whether_broken_streams_are_recovered_is_chosen_in_the_dialog(house, board):
+    """part of beyond 1 (routing B10). An auto group, whose members sync keeps, has its options in their own dialog."""
+    page = board.page
+    choice = "Mid-stream recovery"
+    page.get_by_role("button", name="Options of hotel/pair").click()
+    dialog = page.get_by_role("dialog", name="Options of hotel/pair")
+    expect(dialog.get_by_label(choice).locator("option")).to_have_text(["Default", "Off", "Continue"])
+    expect(dialog.get_by_label(choice)).to_be_focused()
+    expect(dialog.get_by_label("Display model")).to_have_count(0)
+    dialog.get_by_label(choice).select_option("Continue")
+    dialog.get_by_role("button", name="Save").click()
+    toast(page, "hotel/pair saved")
+    assert board.writes[-1][1] == {"midstream_recovery": "continue"}
+    assert (house.group("pair")["midstream_recovery"], house.group("pair")["auto_created"]) == ("continue", True)
+    page.get_by_role("button", name="Options of hotel/pair").click()
+    expect(dialog.get_by_label(choice)).to_have_value("continue")
+    dialog.get_by_label(choice).select_option("Default")
+    dialog.get_by_role("button", name="Save").click()
+    assert eventually(lambda: house.group("pair")["midstream_recovery"] is None)
+
+
 def test_unavailable_members_are_tried_again_or_dropped(house, board):
     models = [house.member("glm-4.6", name) for name in ("Alpha", "Beta", "Gamma")]
     house.api("POST", "/api/failover-groups", json={"display_model": "trio", "entry_ids": models})

@@ -107,6 +107,8 @@ REFUSED = [
     ({"request_timeout": "0s"}, "request_timeout must be greater than 0s"),
     ({"request_timeout": "8761h"}, "request_timeout must be between 0s and 8760h"),
     ({"stream_stall_timeout": "-5s"}, "stream_stall_timeout must be between 0s and 8760h"),
+    ({"midstream_recovery_default": "on"}, "midstream_recovery_default must be one of off, continue"),
+    ({"midstream_recovery_max": "11"}, "midstream_recovery_max must be between 1 and 10"),
     ({"circuit_breaker_probe_lease": "11m"}, "circuit_breaker_probe_lease must be between 0s and 10m"),
     ({"hedging_enabled": "yes"}, "hedging_enabled must be true or false"),
     ({"hedging_enabled": "1"}, "hedging_enabled must be true or false"),
@@ -135,7 +137,8 @@ REFUSED = [
 @pytest.mark.parametrize(("body", "words"), REFUSED, ids=lambda value: str(value)[:60])
 def test_a_bad_value_is_refused_in_the_listed_words_and_nothing_is_written(admin, body, words):
     """settings 4, settings 5, settings 6, settings 7, settings 8, settings 9, settings 10, settings 12, settings 13,
-    settings 15, settings 17, settings 23, settings 24, settings 65, settings 65c, settings 65d, routing 79."""
+    settings 15, settings 17, settings 23, settings 24, settings 65, settings 65c, settings 65d, settings 65e,
+    routing 79."""
     response = admin.put(URL, body)
     assert (response.status_code, text(response)) == (400, words)
     assert response["Content-Type"] == "text/plain; charset=utf-8"

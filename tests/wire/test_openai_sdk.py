@@ -5,7 +5,7 @@ import json
 import openai
 import pytest
 
-from tests.upstream.server import answer, headers_then_silence, status, stream, tools_stream
+from tests.upstream.server import answer, delta, events, headers_then_silence, status, stream, tools_stream
 
 FORMS = ["hotel/glm-4.6", "Alpha/glm-4.6", "glm-4.6"]
 HI = [{"role": "user", "content": "hi"}]
@@ -146,3 +146,41 @@ def test_a_model_that_refuses_temperature_and_then_max_tokens(home):
         assert sent.keys() == {"model", "messages", "max_completion_tokens", "seed"}
         assert home.trail() == [(0, "Alpha", 200, None, "success")]
     assert home.b.calls == []
+
+
+def test_a_stream_that_breaks_is_finished_by_the_next_member(home):
+    """part of beyond 1 (S08, S14): the SDK sees one stream, whether the next one goes on or refuses to."""
+    told = [f"word{n} " for n in range(60)]
+
+    async def finishes(wire):
+        last = wire.request.json["messages"][-1]
+        if last["role"] == "assistant" and refuses:
+            await status(400, {"error": {"message": "a final assistant message is not supported"}})(wire)
+            return
+        whole = "".join(told)
+        await stream([whole[len(last["content"]) :] if last["role"] == "assistant" else whole])(wire)
+
+    path = f"/api/failover-groups/{home.group['id']}"
+    home.admin("PUT", path, json={"midstream_recovery": "continue"})
+    try:
+        for refuses in (False, True):
+            home.admin("POST", "/api/failover-groups/circuit-breaker/reset")
+            home.a.script(
+                events(*({**delta("glm-4.6", content=word), "id": "chatcmpl-a"} for word in told[:40]), end=False)
+            )
+            home.b.script(finishes)
+            chunks = list(
+                home.client.chat.completions.create(
+                    model="hotel/glm-4.6", messages=HI, stream=True, stream_options={"include_usage": True}
+                )
+            )
+            texts = [c.choices[0].delta.content or "" for c in chunks if c.choices]
+            assert "".join(texts) == "".join(told)
+            assert {c.id for c in chunks} == {"chatcmpl-a"}
+            assert [c.choices[0].finish_reason for c in chunks if c.choices and c.choices[0].finish_reason] == ["stop"]
+            assert chunks[-1].usage.completion_tokens > 5, "what both of them were billed"
+            row = home.row()
+            assert (row["state"], row["status_code"], row["provider_name"]) == ("completed", 200, "Beta")
+            assert [one.get("recovery") for one in row["attempts"]] == [None, "splice" if refuses else "prefill"]
+    finally:
+        home.admin("PUT", path, json={"midstream_recovery": None})

@@ -14,6 +14,7 @@ import pytest
 from failover.verdict import Judgement, Verdict
 from providers.upstream import select
 from proxy import walk
+from proxy.recovery import PREFILL
 from proxy.tools import Tools
 from requestlogs.recorder import RECORDER
 from tests.proxy.asgi import Client
@@ -23,6 +24,7 @@ from tests.upstream.behaviours import head
 from tests.upstream.rig import CancelAt
 from tests.upstream.server import (
     DONE,
+    Behaviour,
     FakeProvider,
     Wire,
     after,
@@ -35,6 +37,7 @@ from tests.upstream.server import (
     silence,
     sse,
     status,
+    stream,
 )
 
 pytestmark = pytest.mark.slow
@@ -56,6 +59,30 @@ async def echo(wire: Wire) -> None:
     await wire.write(http_chunk(DONE))
     await wire.sleep(0.003)
     await wire.write(b"0\r\n\r\n")
+
+
+async def breaks(wire: Wire) -> None:
+    """A stream that ends behind its first word."""
+    await wire.write(head(200, [("Content-Type", "text/event-stream"), ("Transfer-Encoding", "chunked")]))
+    for event in (delta(role="assistant"), delta(content="for ")):
+        await wire.write(http_chunk(sse(event)))
+        await wire.sleep(0.003)
+    wire.close_after = True
+
+
+def finishes(refuses: bool) -> Behaviour:
+    """Goes on with the stream that broke; *refuses*: only says the whole of it."""
+
+    async def behave(wire: Wire) -> None:
+        first, *said = wire.request.json["messages"]
+        if said and refuses:
+            await status(400)(wire)
+        elif said:
+            await stream([" ", first["content"]], delay=0.003)(wire)
+        else:
+            await echo(wire)
+
+    return behave
 
 
 class Suspending(Client):
@@ -281,3 +308,17 @@ async def test_a_request_ended_while_it_waits_for_a_slot_leaves_none_behind(
         assert row.state in FINAL and row.finished and not RECORDER._running
         through_it = ended.steps < step
     assert step > 4 and (row.state, row.status_code) == (("completed", 200) if frees else ("failed", 429))
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("refuses", [False, True], ids=["prefill", "splice"])
+async def test_a_recovery_ended_at_any_await_leaves_one_row_and_nothing_else(
+    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, refuses, end, monkeypatch
+):
+    """part of beyond 1"""
+    monkeypatch.setattr(walk, "TOOLS", Tools(sleep=lambda _: asyncio.sleep(0.002), chance=lambda: 0.5))
+    monkeypatch.setattr(PREFILL, "works", lambda *_: True)  # so that it is refused every time
+    stage.recovery = "continue"
+    provider_a.script(breaks)
+    provider_b.script(finishes(refuses))
+    assert await through(stage, (provider_a, provider_b), True, end) >= 8
