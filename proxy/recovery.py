@@ -8,9 +8,8 @@ repeats is swallowed.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 from failover import verdict
 from failover.resolve import Candidate
@@ -188,47 +187,32 @@ Kind = Callable[..., Attempt]
 """What makes an attempt, as an endpoint's class does."""
 
 
-class Course(Protocol):
-    """What a recovery asks of the walk."""
+Visit = Callable[[Candidate, Kind, bool], Awaitable[tuple[Attempt, Failure | None] | None]]
+"""One attempt of that kind at a candidate, maybe the last one, and how it failed before it delivered anything.
 
-    def uncontacted(self) -> Sequence[Candidate]:
-        """The candidates that were not contacted, in order."""
-        ...
-
-    def may_contact(self) -> bool:
-        """Whether time and settings allow one candidate more."""
-        ...
-
-    async def wait_between(self) -> None:
-        """The pause before a further contact."""
-        ...
-
-    async def visit(self, candidate: Candidate, kind: Kind, *, last: bool) -> tuple[Attempt, Failure | None] | None:
-        """The attempt and how it failed before it delivered anything; None where it was not made."""
-        ...
+None where it may not be made.
+"""
 
 
-async def finish(course: Course, broken: Broken, recoveries: int) -> Broken | None:
-    """Have the stream *broken* finished, by at most so many further attempts.
+async def finish(broken: Broken, candidates: Sequence[Candidate], recoveries: int, visit: Visit) -> Broken | None:
+    """Have the stream *broken* finished by one of *candidates*, in at most so many attempts.
 
     None when nothing is left to be told to the client, else whose failure it is: that of the last attempt that
     delivered something. Raises CancelledError when the client left or the gateway stops.
     """
-    candidates = course.uncontacted()
     for at, candidate in enumerate(candidates):
-        if recoveries <= 0 or not course.may_contact():
-            break
         had = len(broken.kept.text)
         with Meanwhile() as meanwhile:
-            await course.wait_between()
             kind = partial(Finisher, broken=broken, meanwhile=meanwhile)
-            visited = await course.visit(candidate, kind, last=at + 1 == len(candidates))
+            visited = await visit(candidate, kind, at + 1 == len(candidates))
         if visited is None:
             continue
-        recoveries -= 1
         attempt, failure = visited
         if failure is None and attempt.broken is None:
             return None
         if attempt.broken is not None and len(broken.kept.text) > had:
             broken = attempt.broken
+        recoveries -= 1
+        if not recoveries:
+            break
     return broken

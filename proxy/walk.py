@@ -372,23 +372,21 @@ class Walk:
 
     async def _recover(self, broken: Broken) -> None:
         """Let candidates that are left finish it; else its failure is the last word (failover-loop 11.4)."""
-        self._contacted = len(self._exchange.contacted)
-        told = await recovery.finish(self, broken, self._policy.recoveries)
+        asked = self._exchange.contacted
+        self._contacted = len(asked)
+        left = [c for c in self._candidates if (c.provider.name, c.model.model_id) not in asked and self._fits(c)]
+        told = await recovery.finish(broken, left, self._policy.recoveries, self._visit)
         if told is not None:
-            self._stamp(told.attempt.element)
+            self._name(told.attempt.element)
             await told.tell()
 
-    def uncontacted(self) -> list[Candidate]:
-        asked = self._exchange.contacted
-        return [c for c in self._candidates if (c.provider.name, c.model.model_id) not in asked and self._fits(c)]
-
-    def may_contact(self) -> bool:
-        return self._contacted <= self._policy.further and not self._out_of_time()
-
-    async def wait_between(self) -> None:
+    async def _visit(self, candidate: Candidate, kind: Kind, last: bool) -> tuple[Attempt, Failure | None] | None:
+        if self._contacted > self._policy.further or self._out_of_time():
+            return None
+        if not self._room(candidate):
+            self._skip_full(candidate)
+            return None
         await self._tools.sleep(backoff.BETWEEN_CANDIDATES.wait(self._contacted, self._tools.chance))
-
-    async def visit(self, candidate: Candidate, kind: Kind, *, last: bool) -> tuple[Attempt, Failure | None] | None:
         attempt = self._enter(candidate, last=last, kind=kind)
         if attempt is None:
             return None

@@ -559,3 +559,26 @@ async def test_an_error_text_that_repeats_what_was_delivered_is_kept_nowhere(
     provider_b.script(reply(500, {"error": {"message": f"cannot go on from {WHOLE[:60]}"}}))
     assert error_of(await ab.ask(stream=True)) == READ_ERROR
     assert "detail" not in (ab.row.attempts or [])[1]
+
+
+async def test_a_full_provider_is_skipped_and_counts_as_no_recovery(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
+    """failover-loop 11.4: a recovery passes admission. The first attempt's slot is free by then."""
+    ab.member("F", provider_b.url, model="mf", most=1)
+    ab.member("G", provider_b.url, model="mg")
+    ab.set(midstream_recovery_max="2")
+    provider_a.script(CUT)
+    provider_b.script(status(503), model="mb")
+    provider_b.script(completes(), model="mg")
+    slot = ab.fill("F")
+    assert complete(await ab.ask(stream=True))
+    assert [(e["provider"], e.get("error_kind")) for e in ab.row.attempts or []] == [
+        ("A", "provider_error"),
+        ("B", "provider_error"),
+        ("F", "provider_saturated"),
+        ("G", None),
+    ]
+    assert (ab.row.failover_attempt, ab.row.provider_name) == (3, "G")
+    ab.windows.release(slot, None)
+    assert not any(ab.windows.running().values())
