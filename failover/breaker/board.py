@@ -26,7 +26,7 @@ from failover.breaker.pins import Advice, Evidence
 from failover.breaker.quota import Pass, Told
 from failover.breaker.report import PinNote, Report
 from failover.breaker.rules import BreakerSettings
-from failover.breaker.state import Move
+from failover.breaker.state import Event, Move
 from failover.verdict import Judgement, Verdict
 from modelhotel.core.clock import Clock
 from providers.ports import CircuitHealth
@@ -118,10 +118,9 @@ class Board:
             circuit = self._circuits.find(provider_id, model)
             if circuit is None:
                 return True
-            move = machine.ask(circuit, now, rules)
-            told = self._moved(provider_id, circuit, move, now, rules) if move else None
+            told = self._ask(circuit, provider_id, now, rules)
             taken = machine.take_lease(circuit, holder, now.mono, rules)
-        self._tell(told)
+        self._tell_all(told)
         return taken or alone or direct
 
     def release(self, provider_id: str, model: str, holder: object) -> None:
@@ -147,23 +146,13 @@ class Board:
                 return
         rules, now = self.settings(), self._moment()
         with self._lock:
-            circuit = self._circuits.find(provider_id, model)
-            if circuit is None:
-                if not self.name_of(provider_id):
-                    return  # deleted while the attempt ran: nothing of it comes back
-                circuit = self._circuits.create(provider_id, model)
-            pin = circuit.pin
-            move = machine.land(circuit, judgement, now, rules, self._evidence(provider_id, judgement))
-            told: Report | PinNote | None = None
-            if move is not None:
-                told = self._moved(provider_id, circuit, move, now, rules)
-            elif circuit.pin is not pin:
-                told = PinNote.of(provider_id, circuit, report.LONGER_CLAIM, rules)
+            told = self._land(provider_id, model, judgement, now, rules)
+        self._tell_recording(provider_id, model, judgement)
+        self._tell_all(told)
+
+    def _tell_recording(self, provider_id: str, model: str, judgement: Judgement) -> None:
         if judgement.verdict in (Verdict.CHARGE, Verdict.EXHAUSTED):
             report.tell_recording(provider_id, self._name(provider_id), model, judgement)
-        self._tell(told)
-        if move is not None and move.after is State.OPEN:
-            self.opened(provider_id)
 
     def served_within(self, provider_id: str, model: str, seconds: float) -> bool:
         """Whether the pair delivered an answer in the last *seconds*; an alive verdict is no answer."""
@@ -230,17 +219,17 @@ class Board:
 
     def reset_pairs(self, pairs: Iterable[tuple[str, str]]) -> list[Reset]:
         """Clear exactly these (provider id, model) circuits, with counts, backoff, pin and lease; no event."""
-        rules, now = self.settings(), self.clock.monotonic()
+        rules, now = self.settings(), self._moment()
         cleared: list[Reset] = []
         with self._lock:
             for provider_id, model in pairs:
-                circuit = self._circuits.find(provider_id, model)
-                if circuit is not None:
-                    cleared.append(Reset(provider_id, model, facts.reported(circuit, now, rules)))
-                    self._circuits.drop(provider_id, model)
+                cleared += self._clear(provider_id, (model,), now, rules)
+        self._tell_resets(cleared)
+        return cleared
+
+    def _tell_resets(self, cleared: Iterable[Reset]) -> None:
         for done in cleared:
             report.tell_reset(done.provider_id, done.model, done.previous)
-        return cleared
 
     def forget(self, provider_id: str) -> None:
         """The provider is deleted: its circuits go without a word."""
@@ -288,8 +277,7 @@ class Board:
         for provider_id in provider_ids:
             with self._lock:
                 told = change(provider_id)
-            for one in told:
-                self._tell(one)
+            self._tell_all(told)
             everything += told
         return everything
 
@@ -299,13 +287,43 @@ class Board:
     def _name(self, provider_id: str) -> str:
         return self.name_of(provider_id) or provider_id
 
-    def _tell(self, told: Report | PinNote | None) -> None:
-        if isinstance(told, PinNote):
-            report.tell_pin(told)
-        elif told is not None:
-            report.tell(told, self._name(told.provider_id))
+    def _tell_all(self, told: Told) -> None:
+        for one in told:
+            if isinstance(one, PinNote):
+                report.tell_pin(one)
+                continue
+            report.tell(one, self._name(one.provider_id))
+            if one.move.after is State.OPEN and one.move.event is not Event.SEED:
+                self.opened(one.provider_id)
 
     # Everything below runs under the lock.
+
+    def _land(self, provider_id: str, model: str, judgement: Judgement, now: Moment, rules: BreakerSettings) -> Told:
+        """A verdict meets its circuit; what is to be told of it."""
+        circuit = self._circuits.find(provider_id, model)
+        if circuit is None:
+            if not self.name_of(provider_id):
+                return []  # deleted while the attempt ran: nothing of it comes back
+            circuit = self._circuits.create(provider_id, model)
+        pin = circuit.pin
+        move = machine.land(circuit, judgement, now, rules, self._evidence(provider_id, judgement))
+        if move is not None:
+            return [self._moved(provider_id, circuit, move, now, rules)]
+        return [] if circuit.pin is pin else [PinNote.of(provider_id, circuit, report.LONGER_CLAIM, rules)]
+
+    def _ask(self, circuit: Circuit, provider_id: str, now: Moment, rules: BreakerSettings) -> Told:
+        """A request is about to contact the pair."""
+        move = machine.ask(circuit, now, rules)
+        return [self._moved(provider_id, circuit, move, now, rules)] if move else []
+
+    def _clear(self, provider_id: str, models: Iterable[str], now: Moment, rules: BreakerSettings) -> list[Reset]:
+        cleared: list[Reset] = []
+        for model in models:
+            circuit = self._circuits.find(provider_id, model)
+            if circuit is not None:
+                cleared.append(Reset(provider_id, model, facts.reported(circuit, now.mono, rules)))
+                self._circuits.drop(provider_id, model)
+        return cleared
 
     def _evidence(self, provider_id: str, judgement: Judgement) -> Evidence:
         return Evidence(
