@@ -8,6 +8,7 @@ const EVERY = 10_000; // ms
 const KEPT = "mh-system";
 const FOLDED = "systemFolded";
 const MIB = 1 << 20;
+const TALL = 760; // px of the window from which it is unfolded by itself
 
 const known = (value) => value !== null && value !== undefined;
 const rate = (value) => (known(value) ? `${bytes(value)}/s` : "–");
@@ -52,7 +53,7 @@ function midnight() {
   return day.toISOString();
 }
 
-/** Fills *place*, and keeps it filled while it is unfolded. */
+/** Fills *place*, and keeps it filled; folded it still says whether the API is up. */
 export function system(place) {
   if (!place) return;
   const parts = Object.fromEntries([...place.querySelectorAll("[data-figure]")].map((part) => [part.dataset.figure, part]));
@@ -82,15 +83,12 @@ export function system(place) {
     }
   };
   const [at, last] = kept();
-  place.open = !recall(FOLDED, false);
-  place.addEventListener("toggle", () => {
-    remember(FOLDED, !place.open);
-    if (place.open) ask();
-  });
+  place.open = !recall(FOLDED, innerHeight < TALL);
+  place.querySelector("summary").addEventListener("click", () => remember(FOLDED, place.open)); // before it toggles
   if (last) {
     draw(last);
     become("up", "API up");
   }
-  every(EVERY, () => place.open && ask());
-  if (place.open && Date.now() - at >= EVERY) ask();
+  every(EVERY, ask);
+  if (Date.now() - at >= EVERY) ask();
 }
