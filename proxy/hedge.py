@@ -89,7 +89,7 @@ class Race(Walk):
         finally:
             self._call_off(*STOPPED)
         if won is None:
-            return self._nobody_won() if self._full is None else await self._wait_for_a_slot(self._full)
+            return await self._nobody_won()
         return won if isinstance(won, Failure) else await self._serve(won)
 
     async def _decided(self) -> Attempt | Failure | None:
@@ -106,7 +106,7 @@ class Race(Walk):
                 self._lost(attempt, failure)
                 if not (failure.moves_on or failure.too_long):
                     self._call_off(*SUPERSEDED)
-                    return self._its_own(attempt.element, failure)
+                    return failure
                 self._make_up_for(failure)
             if self._attempts and self._out_of_time():
                 return self._late()
@@ -190,7 +190,6 @@ class Race(Walk):
 
     async def _serve(self, winner: Attempt) -> Failure | None:
         element = winner.element
-        self._attempts = element.index + 1
         self._stamp(element)
         attrs: dict[str, object] = {"provider": element.candidate.provider.name, "attempt": element.index}
         if winner.ttft_ms is not None:
@@ -198,24 +197,28 @@ class Race(Walk):
         logformat.say(log, "proxy: hedge winner", attrs)
         return self._note(winner, await winner.run(opened=True))
 
-    def _its_own(self, element: Element, failure: Failure) -> Failure:
-        """The client gets what this candidate answered: it is the attempt that ended the request."""
-        self._attempts = element.index + 1
-        return failure
+    async def _nobody_won(self) -> Failure | None:
+        """Every attempt failed: the result that arrived last is the last word, once no busy provider is worth a wait.
 
-    def _nobody_won(self) -> Failure:
-        """Every attempt failed: the result that arrived last is the last word."""
-        failure, last = self._failure, self._last
-        if failure is None or last is None:
-            return Failure("internal", "no candidate could be asked")
-        return self._its_own(last, failure) if failure.too_long else replace(failure, answer=None)
+        A group that is merely busy must not fail sooner than it would without a race (failover-loop 12.4).
+        """
+        failure = self._failure
+        if self._full is not None:
+            failure = await self._wait_for_a_slot(self._full)
+        elif failure is None or self._last is None:
+            failure = Failure("internal", "no candidate could be asked")
+        elif failure.saturated:
+            failure = await self._again(self._last.candidate, failure, last=True)
+        if failure is not None and failure.moves_on:
+            failure.answer = None
+        return failure
 
     def _late(self) -> Failure:
         self._name_who_still_runs()
         self._call_off(*LATE)
         attrs = {
             "model": self._exchange.model,
-            "launched": self._attempts,
+            "launched": self._contacted,
             "deadline": durations.short(self._exchange.deadline - self._draft.arrival),
         }
         log.warning("proxy: overall request deadline exceeded during hedged streaming", extra={"attrs": attrs})

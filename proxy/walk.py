@@ -75,7 +75,6 @@ class Walk:
                     await self._recover(self._served.broken)
             finally:  # also when the server stops
                 draft.attempts = self._trail.rows(self._last)
-                draft.failover_attempt = max(self._attempts - 1, 0)
             if failure is not None:
                 await self._answer(failure)
             # Before the upstream connection is settled: nobody waits for that.
@@ -326,6 +325,7 @@ class Walk:
         draft.provider_id, draft.provider_name = candidate.provider.id, candidate.provider.name
         if self._resolution.group:
             draft.resolved_model_id = candidate.model.model_id
+        draft.failover_attempt = element.index
         self._last = element
 
     def _note(self, attempt: Attempt, failure: Failure | None) -> Failure | None:
@@ -413,6 +413,7 @@ class Walk:
                 failure, exchange.model, group=self._resolution.group, busy_429=self._policy.busy_429
             )
             draft.provider_id = None
+            draft.failover_attempt = max(self._attempts - 1, 0)
             number = last.index + 1 if last is not None else 0
             draft.error_message = terminal.row_message(
                 failure, name, number, self._trail.candidates, before=self._before

@@ -416,6 +416,36 @@ async def test_when_all_failed_the_result_that_came_last_is_the_last_word(
     ]
 
 
+BUSY = status(429, {"error": {"message": "too many concurrent requests"}})
+
+
+async def test_a_group_that_is_merely_busy_is_waited_for_as_it_is_without_a_race(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
+    """failover-loop 12.4: hedging never makes it fail sooner than the sequential walk would."""
+    provider_a.script(BUSY)
+    provider_b.script(BUSY, answer("from B"))
+    got = await ab.ask(stream=True)
+    assert b"from B" in got.body and ab.waits == [2.0]
+    assert ab.trail == [
+        (0, "A", 429, "provider_saturated", "noop"),
+        (1, "B", 429, "provider_saturated", "noop"),
+        (2, "B", 200, None, "success"),
+    ]
+    assert [element.get("hedged") for element in ab.row.attempts or []] == [True, True, None]
+    assert ab.row.failover_attempt == 2
+
+
+async def test_a_group_that_stays_busy_is_told_so_with_a_wait(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
+    provider_a.script(BUSY)
+    provider_b.script(BUSY)
+    got = await ab.ask(stream=True)
+    assert got.said == (429, "all providers busy for model hotel/g, retry shortly")
+    assert got.header("retry-after") == "2" and len(provider_b.calls) == 2
+
+
 async def test_an_answer_that_may_not_move_on_ends_the_race(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):

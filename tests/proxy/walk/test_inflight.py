@@ -459,7 +459,7 @@ async def test_no_error_is_told_before_a_slot_was_waited_for(
 async def test_a_race_whose_members_are_full_waits_for_a_slot(
     both_full: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """failover-loop 90. The race's half."""
+    """failover-loop 90"""
     both_full.set(hedging_enabled="true")
     slot = both_full.fill("A")
     both_full.fill("B")
