@@ -165,7 +165,7 @@ async def test_only_a_delivered_answer_speaks_for_an_unreadable_429(ab: Stage, p
 
 
 async def test_without_classification_every_429_is_a_plain_charge(ab: Stage, provider_a: FakeProvider, added):
-    """part of failover-loop 53, part of circuit-breaker 17"""
+    """failover-loop 53, part of circuit-breaker 17"""
     ab.set(rate_limit_classify_enabled="false")
     provider_a.script(limited(BUSY), limited(SPENT))
     for fails in range(1, 6):
@@ -174,7 +174,7 @@ async def test_without_classification_every_429_is_a_plain_charge(ab: Stage, pro
         assert ab.trail[0][4] == "charge" and "phrase" not in first(ab)
         assert ab.fails("A") == fails
     assert ab.state("A") == "open" and ab.cause("A") == ("upstream status 429", 429)
-    assert CAPS.last(A) is None and added() == {"unknown": 5}
+    assert CAPS.last(A) is None and ab.limits == {} and added() == {"unknown": 5}
 
 
 @pytest.mark.parametrize("kinds", [(503, 503, 503, 503)])
