@@ -1,14 +1,14 @@
 """When quotas are read: every few minutes by one process of all, and out of turn for a provider whose circuit opens.
 
 Each process passes the stored readings on to its own circuits: the one that polls right after the poll, the others
-once it must be over.
+once it must be over, or has to be done in the place of a process that died over it.
 """
 
 import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
 
 from django.db import close_old_connections, connection
@@ -17,9 +17,10 @@ from failover import breaker
 from failover.advice import Advisor
 from modelhotel.core import catalogue, options
 from modelhotel.core.clock import SYSTEM, Clock
+from modelhotel.core.leader import RUN_LEASE, Leases
 from providers import cache, control
 from providers.cache import Catalogue, ProviderRow
-from providers.quota import fetch, store
+from providers.quota import store
 from providers.quota.fetch import Fetcher
 
 T = TypeVar("T")
@@ -29,8 +30,12 @@ log = logging.getLogger("quota")
 DEBOUNCE = 60.0
 #: Seconds that the pass after such a reading may take, apart from the reading itself.
 PASS_SECONDS = 30.0
-#: Seconds after which the poll of another process is over, stored answers included.
-LAG = fetch.SECONDS + 5.0
+#: The lease of the poll; it is moved to the next interval when the poll is done.
+POLL = "quota-poll"
+#: Seconds after which the poll of another process is over, or its lease.
+LAG = RUN_LEASE.total_seconds() + 5.0
+#: Seconds by which a poll may come early, so that the next one is not missed by a hair.
+_EARLY = 5.0
 _JOIN_SECONDS = 5.0
 
 
@@ -39,17 +44,19 @@ def interval() -> float:
     return options.current()[catalogue.QUOTA_REFRESH_INTERVAL_MIN] * 60.0
 
 
-#: (now, until) -> whether this process polls this time.
-Lead = Callable[[datetime, datetime], bool]
-
-
 class QuotaWatch:
-    """A thread that sleeps until something is due (:meth:`turn`) or changed."""
+    """A thread that sleeps until something is due (:meth:`turn`) or changed. *holder* names this process."""
 
     def __init__(
-        self, lead: Lead, clock: Clock = SYSTEM, fetcher: Fetcher | None = None, advisor: Advisor | None = None
+        self,
+        leases: Leases,
+        holder: str,
+        clock: Clock = SYSTEM,
+        fetcher: Fetcher | None = None,
+        advisor: Advisor | None = None,
     ) -> None:
-        self._lead = lead
+        self._leases = leases
+        self._holder = holder
         self._clock = clock
         self._fetcher = fetcher or Fetcher(clock)
         self._advisor = advisor or Advisor(breaker.board, clock, interval)
@@ -94,18 +101,19 @@ class QuotaWatch:
                 self._advisor.go_blind()
             return None
         if self._blind:
-            self._blind, self._last = False, now
-        if self._judge_again or (self._late is not None and now >= self._late):
-            self._judge_again, self._late = False, None
+            self._blind, self._last, self._late = False, now, None
+        if self._judge_again:
+            self._judge_again = False
             self._advisor.refresh()
-        if now >= self._last + every:
-            self._last = now
-            if self._poll(every):
+        late, due = self._late is not None and now >= self._late, now >= self._last + every
+        if late or due:
+            self._last = now if due else self._last
+            polled = self._poll(every)
+            self._late = now + LAG if due and not polled else None
+            if late or polled:
                 self._advisor.refresh()
-            else:
-                self._late = now + LAG
-        due = [self._last + every, *([] if self._late is None else [self._late])]
-        return max(min(due) - self._clock.monotonic(), 0.0)
+        instants = [self._last + every, *([] if self._late is None else [self._late])]
+        return max(min(instants) - self._clock.monotonic(), 0.0)
 
     def wanted(self, provider_id: str) -> None:
         """A circuit of the provider opened. Returns at once, from any thread."""
@@ -120,11 +128,10 @@ class QuotaWatch:
         control.LOOP.start(self._read_now(row))
 
     def _poll(self, every: float) -> bool:
-        """Read every quota, if it is this process's turn. False: another one does, or nobody can tell."""
+        """Read every quota, if it is this process's turn. False: another one does."""
         now = self._clock.now()
         try:
-            # A little less than a whole interval, so that the next poll is not missed by a hair.
-            if not self._lead(now, now + timedelta(seconds=every - 5.0)):
+            if not self._leases.claim(POLL, self._holder, now, now + RUN_LEASE):
                 return False
         except Exception as problem:
             log.warning("quota: poll not claimed", extra={"attrs": {"error": type(problem).__name__}})
@@ -132,6 +139,10 @@ class QuotaWatch:
         rows = [row for row in cache.SNAPSHOT.current.providers.values() if row.enabled and row.kind.quota]
         for provider_id, fetched in control.LOOP.run(self._fetcher.every(rows)).items():
             self._keep(cache.SNAPSHOT.current.providers.get(provider_id), fetched)
+        try:
+            self._leases.move(POLL, self._holder, now + timedelta(seconds=every - _EARLY))
+        except Exception as problem:  # it runs out by itself: somebody polls earlier than needed
+            log.warning("quota: next poll not noted", extra={"attrs": {"error": type(problem).__name__}})
         return True
 
     async def _read_now(self, row: ProviderRow) -> None:

@@ -49,7 +49,7 @@ def services(membership: Membership | None) -> Sequence[Service]:
     watcher = Watcher([snapshots.refresh_behind, membership.renew if membership else _orphan_watch()])
     holder = f"{env.node_name[:60]}:{os.getpid()}"
     jobs = Jobs(JOBS, holder)
-    quotas = QuotaWatch(lambda now, until: leases.claim("quota-poll", holder, now, until))
+    quotas = QuotaWatch(leases, holder)
     return (
         Service("app log", lambda: APP_LOG.run(env.node_name), stop_app_log),
         *_relay(env),

@@ -13,6 +13,7 @@ from failover.quotawatch import LAG, QuotaWatch
 from modelhotel.core import catalogue, options
 from modelhotel.core.clock import SYSTEM, ManualClock
 from modelhotel.core.options import REGISTRY
+from modelhotel.ops import leases
 from providers import cache
 from providers.cache import Catalogue
 from providers.kinds.base import Kind
@@ -73,19 +74,25 @@ class House:
         self.clock = ManualClock()
         self.log = []
         self.leads = True
-        self.claims = []
+        self.claims, self.moved = [], []
         self.patch = monkeypatch
         monkeypatch.setattr(store, "keep", lambda *args: self.log.append(("kept", args[0], args[1], args[3])))
         monkeypatch.setattr(quotawatch, "_released", lambda work: work())
         self.providers(A, B, MUTE, OFF)
         self.minutes(5)
-        self.watch = QuotaWatch(self._lead, self.clock, Fetcher(self.log), Advisor(self.log))
+        self.watch = QuotaWatch(self, "me", self.clock, Fetcher(self.log), Advisor(self.log))
 
-    def _lead(self, now, until):
-        self.claims.append((until - now).total_seconds())
+    # The leases of all processes.
+
+    def claim(self, name, holder, now, until):
+        self.claims.append((name, holder, (until - now).total_seconds()))
         if isinstance(self.leads, Exception):
             raise self.leads
         return self.leads
+
+    def move(self, name, holder, until):
+        self.moved.append((until - self.clock.now()).total_seconds())
+        return True
 
     def providers(self, *rows):
         catalogue = Catalogue(providers={row.id: row for row in rows})
@@ -155,7 +162,7 @@ def test_switched_off_everything_is_released_once_and_nothing_is_read(house):
 def test_a_start_with_the_poll_switched_off_releases_what_there_is(house):
     """circuit-breaker 54"""
     house.minutes(0)
-    watch = QuotaWatch(house._lead, house.clock, Fetcher(house.log), Advisor(house.log))
+    watch = QuotaWatch(house, "me", house.clock, Fetcher(house.log), Advisor(house.log))
     assert watch.turn() is None
     assert house.log == ["blind"]
 
@@ -165,7 +172,20 @@ def test_one_process_polls_and_the_others_judge_when_it_must_be_done(house):
     assert house.after(FIVE) == ([], LAG)
     assert house.after(LAG) == (["pass"], FIVE - LAG)
     assert house.after(FIVE - LAG) == ([], LAG)
-    assert house.claims == [FIVE - 5, FIVE - 5]
+    assert set(house.claims) == {("quota-poll", "me", 45)} and house.moved == []
+
+
+def test_whoever_polled_has_the_next_interval_to_itself(house):
+    house.after(FIVE)
+    assert house.moved == [FIVE - 5]
+
+
+def test_a_process_that_died_over_its_poll_is_stood_in_for_within_a_minute(house):
+    house.leads = False
+    house.after(FIVE)
+    house.leads = True
+    assert LAG <= 60
+    assert house.after(LAG) == (POLL, FIVE - LAG)
 
 
 def test_a_claim_that_fails_costs_the_readings_and_not_the_pass(house, caplog):
@@ -304,7 +324,7 @@ def test_an_opening_asks_the_provider_and_its_answer_reaches_the_circuit(provide
     row = provider("A", 1.0, kind=Zai(), base_url=provider_a.url, sealed=None)
     Provider.objects.create(id=row.id, name="A", base_url=row.base_url, provider_type="zai-coding")
     cache.SNAPSHOT._value = Catalogue(providers={row.id: row})
-    watch, board = QuotaWatch(lambda now, until: True), breaker.board()
+    watch, board = QuotaWatch(leases, "me"), breaker.board()
     watch.start()
     try:
         for _ in range(5):
