@@ -169,7 +169,10 @@ def _exhausted(row: Row, header: float, body: "BodyWait", ceiling: float) -> Rea
 
 _RETRY_AFTER = b"retry-after"
 _RESETS = frozenset((b"x-ratelimit-reset-requests", b"x-ratelimit-reset-tokens", b"x-ratelimit-reset"))
-_REMAINING = frozenset((b"x-ratelimit-remaining-requests", b"x-ratelimit-remaining-tokens", b"x-ratelimit-remaining"))
+_NOTHING_LEFT = frozenset(
+    (name, b"0")
+    for name in (b"x-ratelimit-remaining-requests", b"x-ratelimit-remaining-tokens", b"x-ratelimit-remaining")
+)
 _SECONDS = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _INTEGER = re.compile(r"-?[0-9]+")
 _DATE = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? ", re.IGNORECASE)
@@ -223,7 +226,7 @@ def _bounded(seconds: float) -> float:
 
 def remaining_zero(headers: Headers) -> bool:
     """Whether a response says that nothing is left of some budget: a remaining count of exactly ``0``."""
-    return any(value == b"0" and name in _REMAINING for name, value in headers)
+    return not _NOTHING_LEFT.isdisjoint(headers)  # asked of every answer
 
 
 # -- waits stated in a body

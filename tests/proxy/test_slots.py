@@ -6,6 +6,8 @@ import threading
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from failover.window import Learning
 from failover.windows import Windows, of_options
@@ -213,6 +215,92 @@ async def test_a_deleted_provider_has_no_window_and_its_last_slots_go_to_nobody(
     house.windows.cut("a", 1.0)
     house.windows.cap("a")
     assert house.windows.running() == {}
+
+
+HAPPENING = st.one_of(
+    st.tuples(st.just("comes"), st.sampled_from("ab")),
+    st.tuples(st.just("waits"), st.sampled_from(["a", "b", "ab", "ba"])),
+    st.tuples(st.just("ends"), st.integers(0, 9), st.booleans()),
+    st.tuples(st.just("is refused"), st.integers(0, 9)),
+    st.tuples(st.just("gives up"), st.integers(0, 9)),
+    st.tuples(st.just("says remaining 0"), st.sampled_from("ab")),
+    st.tuples(st.just("time passes"), st.sampled_from([1.0, 30.0, 61.0])),
+)
+
+
+class Crowd:
+    """A house whose B has a ceiling, and what the requests know of the slots they hold."""
+
+    def __init__(self):
+        self.house = House()
+        self.house.rules = Learning(grow_after=2, forget_after=60.0)
+        self.rows = {"a": A, "b": replace(B, max_in_flight=2)}
+        self.held = []  # (provider id, window)
+        self.waiting = []
+
+    def take(self, pid):
+        slot = self.house.windows.take(self.rows[pid], True)
+        if slot is not None:
+            self.held.append((pid, slot))
+
+    async def wait(self, pids):
+        async def forever(_):
+            await asyncio.Event().wait()
+
+        full = Full(self.house.windows, learned=True, leased=None)
+        found = await full.first_free([Seat(self.rows[pid]) for pid in pids], forever, 60.0)
+        self.take(found.provider.id)
+
+    def happen(self, what, *args):
+        windows = self.house.windows
+        if what == "comes":
+            self.take(*args)
+        elif what == "waits":
+            self.waiting.append((args[0], asyncio.ensure_future(self.wait(*args))))
+        elif what in ("ends", "is refused") and self.held:
+            pid, slot = self.held.pop(args[0] % len(self.held))
+            windows.release(slot, what == "ends" and args[1])
+            if what == "is refused":
+                windows.cut(pid, 5.0)
+        elif what == "gives up" and self.waiting:
+            self.waiting[args[0] % len(self.waiting)][1].cancel()
+        elif what == "says remaining 0":
+            windows.cap(*args)
+        elif what == "time passes":
+            self.house.clock.advance(*args)
+
+    async def check(self):
+        windows = self.house.windows
+        await settle()
+        room = {pid for pid, row in self.rows.items() if windows.room(row, True)}
+        await settle()  # a limit that time has dropped wakes whoever waits
+        self.waiting = [(pids, task) for pids, task in self.waiting if not task.done()]
+        running = windows.running()
+        for pid in self.rows:
+            assert running.get(pid, 0) == sum(held == pid for held, _ in self.held)
+        assert all(limit >= 1 for limit in windows.limits().values())
+        assert running.get("b", 0) <= 2
+        left = {pid for pid in room if windows.room(self.rows[pid], True)}
+        assert not any(left & set(pids) for pids, _ in self.waiting), "somebody sleeps beside a free slot"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(HAPPENING, max_size=40))
+def test_whatever_happens_no_slot_is_lost_and_nobody_sleeps_beside_a_free_one(happenings):
+    async def play():
+        crowd = Crowd()
+        for happening in happenings:
+            crowd.happen(*happening)
+            await crowd.check()
+        for _, task in crowd.waiting:
+            task.cancel()
+        await settle()
+        assert not crowd.house.windows._waiting
+        while crowd.held:
+            crowd.happen("ends", 0, True)
+        assert not any(crowd.house.windows.running().values())
+
+    asyncio.run(play())
 
 
 def test_the_rules_are_the_settings():
