@@ -481,6 +481,17 @@ def test_a_custom_group_is_made_of_the_chosen_members(pages, house):
     assert "hotel/duo" in house.listed()
 
 
+def test_the_form_says_whether_broken_streams_are_recovered(pages, house):
+    """part of beyond 1 (routing B2)"""
+    group = FailoverGroup.objects.get(display_model="glm-4.6")
+    for chosen, stored in (("continue", "continue"), ("off", "off"), ("", None)):
+        save(pages, group, midstream_recovery=chosen)
+        group.refresh_from_db()
+        assert group.midstream_recovery == stored
+    answer = save(pages, group, midstream_recovery="on")
+    assert list(errors(answer)) == ["midstream_recovery"]
+
+
 def test_a_sync_reports_what_it_did(pages, house):
     told = pages.post(reverse("admin:failover_failovergroup_do", args=["sync"]), follow=True).content.decode()
     assert "hotel/solo created with 2 members" in told and "hotel/solo" in house.listed()

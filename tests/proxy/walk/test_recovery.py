@@ -582,3 +582,50 @@ async def test_a_full_provider_is_skipped_and_counts_as_no_recovery(
     assert (ab.row.failover_attempt, ab.row.provider_name) == (3, "G")
     ab.windows.release(slot, None)
     assert not any(ab.windows.running().values())
+
+
+TEXTS = {
+    "emoji of several code points": ("we 👩‍💻👨‍👩‍👧 work ", "👩‍💻👨‍👩‍👧 and work"),
+    "CJK": ("漢字かな", "交じり文"),
+    "inside a combining sequence": ("cafe", "\u0301 au lait"),
+    "inside an emoji": ("👩", "\u200d💻!"),
+    "code with leading spaces": ("def f(x):\n    if x:\n", "        return 1\n    return 2\n"),
+    "behind an indent": ("def f(x):\n    ", "    return 1\n"),
+    "between blank lines": ("one\n\n", "\n\ntwo\n"),
+    "inside a word": ("recov", "ery of words"),
+    "escapes": ('{"a": "\\\\n', '\\"b"}\n<b>&amp;</b>'),
+}
+
+
+@pytest.mark.parametrize("prefill", [True, False], ids=["prefill", "splice"])
+@pytest.mark.parametrize("text", TEXTS)
+async def test_the_text_is_exactly_the_whole_whatever_stands_at_the_seam(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider, text: str, prefill: bool
+):
+    """part of beyond 1: white space at the seam is kept exact; the second answer comes character by character"""
+    begun, rest = TEXTS[text]
+
+    async def goes_on(wire: Wire) -> None:
+        last = wire.request.json["messages"][-1]
+        if last["role"] == "assistant" and not prefill:
+            await reply(400, REFUSAL)(wire)
+            return
+        said = (begun + rest)[len(last["content"]) :] if last["role"] == "assistant" else begun + rest
+        await stream(said)(wire)
+
+    provider_a.script(events(ROLE, *(delta("ma", content=letter) for letter in begun), end=False))
+    provider_b.script(goes_on)
+    got = await ab.ask(stream=True)
+    assert words(got) == begun + rest and got.events[-1] == "[DONE]"
+
+
+@pytest.mark.parametrize("end", [True, False], ids=["clean end", "cut"])
+async def test_a_stream_that_is_cut_inside_a_character_loses_none(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider, end: bool
+):
+    """part of beyond 1: a seam inside a UTF-8 sequence"""
+    half = json.dumps(delta("ma", content="é"), ensure_ascii=False).encode().partition("é".encode())[0]
+    provider_a.script(events(ROLE, delta("ma", content="caf"), b"data: " + half + "é".encode()[:1], end=end))
+    provider_b.script(stream(["é au lait"]))
+    got = await ab.ask(stream=True)
+    assert words(got) == "café au lait" and got.events[-1] == "[DONE]"
