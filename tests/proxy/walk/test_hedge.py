@@ -90,6 +90,8 @@ async def test_the_second_is_launched_on_the_tick_and_serves_when_the_first_is_s
     told = next(record for record in caplog.records if record.message == "proxy: hedge winner")
     assert told.attrs["provider"] == "B" and told.attrs["attempt"] == 1  # type: ignore[attr-defined]
     assert told.attrs["true_ttft_ms"] == pytest.approx(row.ttft_ms, abs=0.1)  # type: ignore[attr-defined]
+    cut = next(record for record in caplog.records if "context cancelled" in record.message)
+    assert (cut.attrs["origin"], cut.attrs["provider"]) == ("hedge_superseded", "A")  # type: ignore[attr-defined]
     await provider_a.until(lambda: provider_a.disconnects == 1)
 
 

@@ -103,6 +103,7 @@ async def over(stage: Stage, script: Script, running: "asyncio.Task[Any]") -> li
     await rig.nothing_runs()
     assert sorted(script.released) == sorted(script.told)
     assert all(response.closed == 1 for response in script.responses.values())
+    assert stage.running == {}
     return [
         (e["provider"], e.get("status"), e.get("error_kind"), e.get("detail"), e.get("breaker"))
         for e in stage.row.attempts or []
