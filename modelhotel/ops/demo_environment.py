@@ -1,4 +1,4 @@
-"""The environment of ``manage.py demo``: the operator's wish where to listen and how to log, and nothing else. Pure.
+"""The environment of ``manage.py demo``: where to listen, how to log, whether to let change, and nothing else. Pure.
 
 The database, the keys and the settings of a real installation stand in the same environment or ``.env``; a demo that
 read them would write its providers into that installation.
@@ -11,7 +11,10 @@ from pathlib import Path
 LOOPBACK = "127.0.0.1"
 #: Directory of the demo inside ``DATA_DIR``.
 DIRECTORY = "demo"
-_TAKEN_OVER = ("HOST", "PORT", "LOG_FORMAT", "DEBUG_LOG", "DEBUG_LOG_SCOPES", "UPSTREAM_CLIENT", "NODE_NAME")
+_TAKEN_OVER = (
+    *("HOST", "PORT", "LOG_FORMAT", "DEBUG_LOG", "DEBUG_LOG_SCOPES", "UPSTREAM_CLIENT", "NODE_NAME"),
+    "DEMO_READONLY",
+)
 
 
 def of(raw: Mapping[str, str]) -> dict[str, str]:

@@ -248,9 +248,11 @@ def test_the_demo_takes_nothing_of_a_real_installation_from_the_environment():
         "ALLOWED_PROVIDER_HOSTS": "10.0.0.1",
         "DATA_DIR": "/srv/hotel",
         "PORT": "9000",
+        "DEMO_READONLY": "true",
     }
     assert demo_environment.of(raw) == {
         "PORT": "9000",
+        "DEMO_READONLY": "true",
         "DATA_DIR": "/srv/hotel/demo",
         "ALLOW_HTTP_PROVIDERS": "true",
         "ALLOWED_PROVIDER_HOSTS": "127.0.0.1",
