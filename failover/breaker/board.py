@@ -99,8 +99,7 @@ class Board:
             if own is not None and facts.blocking(own, now, rules):
                 return Gate("blocked", facts.retry_at(own, rules), facts.wait_of(own, rules).quota_pinned)
             if facts.skips_provider(blocking, rules):
-                pinned = all(facts.wait_of(circuit, rules).quota_pinned for circuit in blocking)
-                return Gate("blocked", facts.earliest(blocking, rules), pinned)
+                return Gate("blocked", facts.earliest(blocking, rules), facts.all_pinned(blocking, rules))
             return _LEASED if own is not None and facts.leased(own, now, rules) else FREE
 
     def admit(self, provider_id: str, model: str, holder: object, *, alone: bool, direct: bool = False) -> bool:

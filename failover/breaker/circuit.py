@@ -138,6 +138,11 @@ def skips_provider(blocking: Iterable[Circuit], rules: BreakerSettings) -> bool:
     return len(dark) >= rules.span or any(pins.speaks_for_account(circuit.pin, rules) for circuit in dark)
 
 
+def all_pinned(circuits: Iterable[Circuit], rules: BreakerSettings) -> bool:
+    """Whether every one of them waits on a quota pin."""
+    return all(wait_of(circuit, rules).quota_pinned for circuit in circuits)
+
+
 def reported(circuit: Circuit, now: float, rules: BreakerSettings) -> State:
     """The state as it is shown: an open circuit whose wait is over counts as half-open."""
     if circuit.state is State.OPEN and not blocking(circuit, now, rules):
