@@ -6,6 +6,7 @@ all that was billed, and a comment that tells tools what happened before the one
 
 import msgspec
 
+from proxy import usage as usages
 from proxy.dialects.chat import populated
 from proxy.secrecy import Secrets
 from proxy.stream.chat import END_MARK, REASONING
@@ -24,14 +25,12 @@ _items = msgspec.json.Decoder(list[Members]).decode
 _value = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _NOTHING = Raw(b"null")
-#: Members of a delta that are looked at one by one; any other one is an answer beside the text.
-_KNOWN = frozenset(("role", "content", *REASONING))
 
 
 class RecoveredStream(KeptStream):
     """*kept* is what the client had before and gets now, *seam* joins the text."""
 
-    __slots__ = ("_first", "_last", "_seam")
+    __slots__ = ("_first", "_last", "_seam", "_told")
 
     def __init__(
         self,
@@ -48,6 +47,7 @@ class RecoveredStream(KeptStream):
         self.billed = billed
         self._first = _encode(kept.id) if kept.id else b""
         self._last = b""
+        self._told = kept.role
 
     @property
     def over(self) -> bool:
@@ -109,14 +109,15 @@ class RecoveredStream(KeptStream):
         """Change *choice*; whether it still says something."""
         ends = populated(choice.get("finish_reason", _NOTHING))
         delta = _members(choice.get("delta", Raw(b"{}")))
-        if self.kept.role:
+        if self._told:
             delta.pop("role", None)
         for name in REASONING:
             delta.pop(name, None)
-        beside = any(name not in _KNOWN and populated(value) for name, value in delta.items())
-        said = delta.pop("content", _NOTHING)
-        text = self._seam.take(_value(said)) if bytes(said).startswith(b'"') else ""
-        if ends or beside:
+        text = ""
+        if bytes(delta.get("content", _NOTHING))[:1] in (b'"', b"n"):
+            said = _value(delta.pop("content", _NOTHING))
+            text = self._seam.take(said) if said else ""
+        if ends or any(name != "role" and populated(value) for name, value in delta.items()):
             text += self._seam.end()
         if text:
             delta["content"] = Raw(_encode(text))
@@ -128,19 +129,18 @@ def _added(usage: object, billed: Usage) -> object:
     """The counts of a ``usage`` object and those that were *billed* before."""
     if not isinstance(usage, dict):
         return usage
-    total = dict(usage)
-    total["prompt_tokens"] = _count(usage.get("prompt_tokens")) + billed.prompt
-    total["completion_tokens"] = _count(usage.get("completion_tokens")) + billed.completion
-    total["total_tokens"] = total["prompt_tokens"] + total["completion_tokens"]
-    for name, part, before in (
-        ("completion_tokens_details", "reasoning_tokens", billed.reasoning),
-        ("prompt_tokens_details", "cached_tokens", billed.cache_hit),
+    both = billed + (usages.read(usage) or Usage())
+    total = {
+        **usage,
+        "prompt_tokens": both.prompt,
+        "completion_tokens": both.completion,
+        "total_tokens": both.total,
+    }
+    for name, part, count in (
+        ("completion_tokens_details", "reasoning_tokens", both.reasoning),
+        ("prompt_tokens_details", "cached_tokens", both.cache_hit),
     ):
         details = usage.get(name)
-        if before and isinstance(details, dict):
-            total[name] = {**details, part: _count(details.get(part)) + before}
+        if count and isinstance(details, dict):
+            total[name] = {**details, part: count}
     return total
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0

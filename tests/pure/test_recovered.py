@@ -108,6 +108,12 @@ def test_usage_is_the_sum_of_what_was_billed():
     assert stream.usage == Usage(30, 40, 1), "billed is what this one reported"
 
 
+def test_usage_in_another_spelling_is_summed_too():
+    usage = {"prompt_tokens": "30", "completion_tokens": 40.0}
+    out = fed(after("one ", send_usage=True), *said("one two"), STOP, chunk(usage=usage, choices=[]))
+    assert frames(out)[-1]["usage"] == {"prompt_tokens": 37, "completion_tokens": 45, "total_tokens": 82}
+
+
 def test_usage_in_the_last_chunk_of_text_is_summed_too():
     out = fed(after("one "), chunk({"content": "one two"}, "stop", usage={"prompt_tokens": 1, "completion_tokens": 2}))
     assert frames(out)[0]["usage"] == {"prompt_tokens": 8, "completion_tokens": 7, "total_tokens": 15}
@@ -158,6 +164,14 @@ def test_text_kept_back_for_the_seam_comes_before_the_end():
             out = stream.end_mark()
         assert text_of(out) == "one "
         assert out.count(COMMENT) == (STOP not in end)
+
+
+def test_content_in_parts_is_another_answer_before_the_seam_and_passes_behind_it():
+    parts = {"content": [{"type": "text", "text": "three"}]}
+    assert fed(stream := after("one two"), chunk(parts)) == b"" and stream.diverged()
+    out = fed(stream := after("one two"), *said("one two"), chunk(parts), STOP)
+    assert frames(out)[0]["choices"][0]["delta"] == parts
+    assert not stream.kept.unfinished
 
 
 def test_an_end_marker_behind_nothing_is_no_end():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy import shutdown
+from proxy import chat_attempt, shutdown
 from proxy.recovery import PREFILL
 from tests.proxy.asgi import Answer
 from tests.proxy.walk.stage import Stage
@@ -21,6 +21,7 @@ from tests.upstream.server import (
     first_event_error,
     headers_then_silence,
     reply,
+    silence,
     status,
     stream,
     tools_stream,
@@ -251,6 +252,16 @@ async def test_every_failure_after_output_is_recovered_and_not_shown(
     assert ab.cause("A", "ma") == ("response failed after headers", 200)
 
 
+async def test_where_recovery_is_off_nothing_of_a_stream_is_kept(
+    ab: Stage, provider_a: FakeProvider, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(chat_attempt, "KeptStream", None)
+    ab.recovery = None
+    ab.set(midstream_recovery_max="10")
+    provider_a.script(stream(WORDS))
+    assert words(await ab.ask(stream=True)) == WHOLE
+
+
 async def test_without_the_property_the_error_frame_comes_at_once(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
@@ -411,22 +422,21 @@ async def test_a_delivered_tool_call_ends_in_the_error_frame(
 async def test_nothing_is_recovered_outside_the_overall_deadline(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """failover-loop 11.4: inside the overall deadline (20 times request_timeout for a stream)"""
-    ab.set(request_timeout="10ms", stream_stall_timeout="0s")
+    """failover-loop 11.4: an attempt has 100 ms here and the request 200; A used up its own, B the rest"""
+    ab.set(request_timeout="10ms")
+    ab.member("C", provider_b.url, model="mc")
 
-    async def late(wire: Wire) -> None:
-        await events(ROLE, *(delta("ma", content=word) for word in WORDS[:5]), end=False)(wire)
+    async def stalls(wire: Wire) -> None:
+        await events(ROLE, delta("mb", content="one "), end=False)(wire)
         await wire.sleep(20)
 
-    provider_a.script(late)
-    provider_b.script(completes())
+    provider_a.script(silence())
+    provider_b.script(stalls, model="mb")
+    provider_b.script(stream(["one two"]), model="mc")
     got = await ab.ask(stream=True)
-    assert complete_or(got, "stream interrupted: upstream request timed out")
-    assert len(provider_b.calls) <= 1
-
-
-def complete_or(got: Answer, text: str) -> bool:
-    return words(got) == WHOLE or error_of(got) == text
+    assert error_of(got) == "stream interrupted: upstream request timed out"
+    assert [(call.model) for call in provider_b.calls] == ["mb"]
+    assert [e.get("error_kind") for e in ab.row.attempts or []] == ["failover_timeout", "failover_timeout"]
 
 
 async def test_a_client_that_leaves_meanwhile_ends_it(ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
