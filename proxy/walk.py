@@ -6,7 +6,6 @@ import time
 
 from failover import backoff
 from failover.resolve import Candidate, Resolution
-from modelhotel.core import durations
 from proxy import policy, recovery, terminal, walk_log
 from proxy.attempt import Attempt
 from proxy.chat_attempt import Broken
@@ -94,12 +93,9 @@ class Walk:
             if at and self._out_of_time():
                 return self._timed_out()
             last = not self._may_go_on(at)
-            if self._policy.breaking and not last and self._left_to_the_probe(candidate):
+            if self._passed_over(candidate, last):
                 continue
             if self._contacted and not paused:
-                if not self._room(candidate):
-                    self._skip_full(candidate)
-                    continue
                 gone = await self._back_off()
                 if gone is not None:
                     return gone
@@ -108,9 +104,9 @@ class Walk:
             if failure is None:
                 if self._served is not None:
                     return None
-                if not self._policy.further:
-                    break
-                continue  # the provider is full, or the lease was taken meanwhile
+                if self._policy.further:
+                    continue  # the provider is full, or the lease was taken meanwhile
+                break
             self._contacted += 1
             paused = False
             failure = await self._again(candidate, failure, last=last)
@@ -141,8 +137,15 @@ class Walk:
             return False
         return self._window == _ANYTHING or any(self._fits(candidate) for candidate in self._candidates[at + 1 :])
 
+    def _passed_over(self, candidate: Candidate, last: bool) -> bool:
+        """Skip it without a delay: its provider is full, or another request is probing it and a later one is left."""
+        if self._contacted and not self._room(candidate):
+            self._skip_full(candidate)
+            return True
+        return self._policy.breaking and not last and self._left_to_the_probe(candidate)
+
     def _left_to_the_probe(self, candidate: Candidate) -> bool:
-        """Another request is probing this candidate, and a later one is left: skip it, without a delay."""
+        """Another request is probing it; one whose provider is full besides is skipped for that."""
         if not self._leased(candidate) or not self._room(candidate):
             return False
         self._skip(candidate)
@@ -239,8 +242,7 @@ class Walk:
     async def _back_off(self) -> Failure | None:
         """The pause before a further contact; a failure when the client left during it."""
         wait = backoff.BETWEEN_CANDIDATES.wait(self._contacted, self._tools.chance)
-        attrs = {"backoff": durations.short(wait), "attempt": self._attempts + 1}
-        log.info("proxy: failover backoff", extra={"attrs": attrs})
+        walk_log.backoff(wait, self._attempts + 1)
         return await self._pause(wait)
 
     async def _pause(self, wait: float, *, busy: bool = False) -> Failure | None:
@@ -263,21 +265,11 @@ class Walk:
 
     def _left_in_a_pause(self, busy: bool) -> Failure:
         """The client left between two attempts; before a backoff, a stall of the provider stays the cause."""
-        failure, last = self._failure, self._last
-        attrs: dict[str, object] = {
-            "model": self._exchange.model,
-            "provider": last.candidate.provider.name if last is not None else "",
-            "attempt": self._attempts,
-        }
-        if failure is not None and failure.kind == "provider_timeout" and not busy:
-            attrs |= {"kind": failure.kind, "status": 502}
-            log.info("proxy: connection closed during failover backoff after provider stall", extra={"attrs": attrs})
+        failure = self._failure
+        stalled = failure is not None and failure.kind == "provider_timeout" and not busy
+        walk_log.client_left(self._exchange.model, self._last, self._attempts, stalled=stalled, busy=busy)
+        if failure is not None and stalled:
             return failure
-        if busy:
-            del attrs["attempt"]
-            log.info("proxy: client disconnected while waiting out saturation", extra={"attrs": attrs})
-        else:
-            log.info("proxy: client disconnected during failover backoff", extra={"attrs": attrs})
         if failure is not None:
             self._before = failure.text or self._before
         return Failure("client_disconnect", moves_on=False)

@@ -69,6 +69,25 @@ def too_long(model: str, last: Element | None) -> None:
     log.info("proxy: prompt too long for candidate, trying a larger context window", extra={"attrs": attrs})
 
 
+def backoff(wait: float, attempt: int) -> None:
+    """*wait* seconds before *attempt*."""
+    log.info("proxy: failover backoff", extra={"attrs": {"backoff": durations.short(wait), "attempt": attempt}})
+
+
+def client_left(model: str, last: Element | None, attempt: int, *, stalled: bool, busy: bool) -> None:
+    """The client left between two attempts: after *last* *stalled*, while a *busy* provider was waited for, or else."""
+    attrs: dict[str, object] = {"model": model, "provider": last.candidate.provider.name if last is not None else ""}
+    if busy:
+        log.info("proxy: client disconnected while waiting out saturation", extra={"attrs": attrs})
+        return
+    attrs["attempt"] = attempt
+    if stalled:
+        attrs |= {"kind": "provider_timeout", "status": 502}
+        log.info("proxy: connection closed during failover backoff after provider stall", extra={"attrs": attrs})
+    else:
+        log.info("proxy: client disconnected during failover backoff", extra={"attrs": attrs})
+
+
 def out_of_time(exchange: Exchange, attempts: int, total: int) -> None:
     attrs = {
         "model": exchange.model,
