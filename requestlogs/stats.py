@@ -92,6 +92,14 @@ def tokens_by_provider_id(now: float) -> dict[str, int]:
     return {provider: _value(row, "tokens") for provider, row in found.items()}
 
 
+def tokens_by_model(window: Window) -> dict[str, int]:
+    """Of requests under any key, by the name as it was asked for; without those that took none."""
+    head, params = Statement(MODELS, Scope(None, False), window).known()
+    tokens = f"SUM({METRICS['tokens']})"
+    found = rows(f"{head} SELECT model, {tokens} AS total FROM known GROUP BY model HAVING {tokens} > 0", params)
+    return {row["model"]: int(row["total"]) for row in found}
+
+
 def _latency(providers: Mapping[str, Row]) -> list[Row]:
     """The providers with the most answers, of which there are at least LATENCY_SAMPLES."""
     found = [(name, row, int(row["good"])) for name, row in providers.items() if int(row["good"]) >= LATENCY_SAMPLES]

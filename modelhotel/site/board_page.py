@@ -25,7 +25,7 @@ def page(request: HttpRequest) -> HttpResponse:
     if refused := pages.refused(request, VIEW):
         return refused
     data: dict[str, Any] = {
-        # Token totals look through a month of requests, and revalidation writes: the page asks for both once it stands.
+        # Token totals sum up a month of requests, and revalidation writes: the page asks for both once it stands.
         "groups": queries.describe(queries.all_groups(), totals=False),
         "status": board().status({}, True),
         "last_synced_at": sync.last_synced(),

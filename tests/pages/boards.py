@@ -1,5 +1,6 @@
 """What the tests of the failover board share: three providers, groups in a known state, a page that stands."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -76,6 +77,11 @@ class House:
 def house_of(hotel: Hotel) -> Iterator[House]:
     with ExitStack() as stack:
         yield House(hotel, stack)
+
+
+def busy() -> float:
+    """By how much everything takes longer here and now: a machine that runs tests does other things too."""
+    return 1.5 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 class Seen:

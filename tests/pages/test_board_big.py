@@ -1,11 +1,9 @@
 """The failover board with five hundred groups over ten thousand models."""
 
-import os
-
 import pytest
 from playwright.sync_api import expect
 
-from tests.pages.boards import Seen
+from tests.pages.boards import Seen, busy
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 
@@ -96,11 +94,6 @@ def test_five_hundred_groups_stand_at_once_and_filter_without_a_pause(big, recor
     expect(page.locator(".mh-fgroup:not([hidden])")).to_have_count(111)
     # In idle time every card is drawn, so that Tab and the browser's search reach all of them.
     expect(page.locator(".mh-fgroup:empty")).to_have_count(0, timeout=20_000)
-
-
-def busy():
-    """By how much everything takes longer here and now: a machine that runs tests does other things too."""
-    return 1.5 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def _first_view(page):

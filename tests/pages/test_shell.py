@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.pages.boards import busy
 from tests.upstream.server import answer, status
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
@@ -136,7 +137,7 @@ def test_a_flood_of_events_is_delivered_once_in_order_and_leaves_the_page_usable
     mine.goto(f"{hotel.url}/settings/")
     mine.wait_for_function("window.seen && seen.length >= 3000")
     assert mine.evaluate("seen.every((id, at) => Number(id) === at) && seen.length") == 3000
-    assert mine.evaluate("longest") < 500  # ms between two frames
+    assert mine.evaluate("longest") < 350 * busy()  # ms between two frames
     expect(mine.locator(".mh-toast")).to_have_count(4)
     mine.get_by_label("Find a setting").fill("proxy")
     expect(mine.locator("[data-section=Authentication]")).to_be_hidden()

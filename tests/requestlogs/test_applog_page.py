@@ -16,6 +16,7 @@ from modelhotel.models import AuditRow, User
 from requestlogs import applog, applog_queries
 from requestlogs.applog import APP_LOG
 from requestlogs.models import AppLog
+from requestlogs.recorder import RECORDER
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 LIST = "/requestlogs/applog/"
@@ -142,3 +143,13 @@ def test_a_single_line_can_not_be_written_or_deleted(pages):
     assert pages.post(f"{LIST}{line.pk}/delete/", {"post": "yes"}).status_code == 403
     assert pages.post(f"{LIST}{line.pk}/change/", {"message": "b"}).status_code == 403
     assert AppLog.objects.get().message == "a: 1"
+
+
+@pytest.mark.parametrize(("written", "total"), [(True, 0), (False, None)])
+def test_the_page_of_requests_does_not_wait_for_a_writer_that_is_busy(pages, monkeypatch, written, total):
+    """It comes without a total then, for which its script asks at once, with the rows that were on their way."""
+    asked = []
+    monkeypatch.setattr(RECORDER, "flush", lambda seconds: asked.append(seconds) or written)
+    data = pages.get("/requests/").context_data["data"]
+    assert (data["entries"], data["total"]) == ([], total)
+    assert asked == [pytest.approx(0.2)]

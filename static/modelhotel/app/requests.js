@@ -33,6 +33,7 @@ list = new List(root, {
   opened: (id) => detail.show(id),
   shown: () => detail.follow(list?.rows.get(detail.id)),
 }, first);
+if (list.total === null) list.reload();
 
 narrow.addEventListener("change", () => list.relayout());
 
