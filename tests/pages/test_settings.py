@@ -77,6 +77,17 @@ def test_a_slider_moves_with_the_keyboard_and_saves_on_release(settings, stored)
     assert eventually(lambda: stored()["ttft_timeout"] == "5m")
 
 
+def test_one_of_several_words_is_chosen_from_a_list(settings, stored):
+    """part of beyond 1: the setting "Mid-stream Recovery" (Off / Continue)."""
+    field = settings.get_by_label("Mid-stream Recovery", exact=True)
+    expect(field.locator("option")).to_have_text(["Off", "Continue"])
+    field.select_option("Continue")
+    toast(settings, "Mid-stream Recovery updated: continue")
+    assert stored()["midstream_recovery_default"] == "continue"
+    settings.get_by_role("button", name="Reset Mid-stream Recovery").click()
+    expect(field).to_have_value("off")
+
+
 def test_a_switch_saves_on_a_click_and_the_next_request_follows_it(hotel, settings, stored):
     """settings 2"""
     assert hotel.chat("glm-4.6").status_code == 200
