@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from failover.breaker.board import Board
 from failover.breaker.rules import BreakerSettings, of_options
+from failover.breaker.shared import News, SharedBoard, Store
 from failover.caps import CAPS
 from modelhotel.core import options
 from modelhotel.core.clock import SYSTEM
@@ -61,6 +62,13 @@ def reset_board() -> Board:
     global _board
     _board = _new()
     return _board
+
+
+def share(store: Store, send: Callable[[News], None]) -> SharedBoard:
+    """From now on the circuits are those of all processes; the board, to be started and stopped."""
+    global _board
+    _board = shared = SharedBoard(SYSTEM, _Settings(), _name_of, opened=_opened, store=store, send=send)
+    return shared
 
 
 def _follow_catalogue(catalogue: cache.Catalogue) -> None:

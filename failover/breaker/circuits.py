@@ -42,6 +42,11 @@ class Circuits:
         circuit = by_model[model] = Circuit(model)
         return circuit
 
+    def put(self, provider_id: str, circuit: Circuit) -> None:
+        """In place of the one of its model."""
+        self._all.setdefault(provider_id, {})[circuit.model] = circuit
+        self.note(provider_id)
+
     def drop(self, provider_id: str, model: str) -> None:
         by_model = self._all[provider_id]
         del by_model[model]

@@ -5,10 +5,13 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
+import msgspec
 from django.conf import settings
 
-from failover import ratelimit
+from failover import breaker, ratelimit
+from failover.breaker.shared import News
 from failover.quotawatch import QuotaWatch
 from modelhotel import config_store
 from modelhotel.accounts import audit
@@ -27,6 +30,9 @@ from proxy.metering import METER
 from requestlogs import phrases, rollup, sweep
 from requestlogs.applog import APP_LOG
 from requestlogs.recorder import RECORDER
+
+if TYPE_CHECKING:
+    from modelhotel.ops.relay import Relay
 
 #: Budgets of a stop in seconds (operations.md 13).
 JOIN, AUDIT, RECORDS, LINES = 35.0, 10.0, 10.0, 5.0
@@ -75,9 +81,25 @@ def _relay(env: Environment) -> Sequence[Service]:
         return ()
     from modelhotel.ops.relay import Relay  # brings the Redis client with it: 6 MB that SQLite installations save
 
-    relay = Relay(env.redis_url, f"modelhotel:{config_store.load_note(INSTANCE)}", snapshots.refresh_behind)
+    channel = f"modelhotel:{config_store.load_note(INSTANCE)}"
+    relay = Relay(env.redis_url, channel, snapshots.refresh_behind)
     changes.configure(config_store.bump_versions, relay.announce)
-    return (Service("relay", relay.start, relay.stop),)
+    return (Service("relay", relay.start, relay.stop), _circuits(env.redis_url, channel, relay))
+
+
+def _circuits(url: str, channel: str, relay: "Relay") -> Service:
+    """The circuit breaker of all processes together."""
+    from modelhotel.ops.circuit_store import RedisStore
+
+    store = RedisStore(url, f"{channel}:circuits")
+    board = breaker.share(store, lambda news: relay.send("circuits", news))
+    relay.on("circuits", lambda body: board.hear(msgspec.json.decode(body, type=News)))
+
+    def stop() -> None:
+        board.stop()
+        store.close()
+
+    return Service("circuits", board.start, stop)
 
 
 def _told_to_the_others() -> Sequence[Service]:

@@ -1,0 +1,434 @@
+"""Circuits that several processes share (``circuit-breaker`` 22).
+
+Every process decides by a replica in its own memory, without asking anybody. What changes a circuit goes to the store
+by a thread of its own: it reads the version that is there, judges by it, and writes only if nobody else wrote
+meanwhile; else it reads and judges again. So each transition is made once, by one process, and that one tells of it.
+The others hear that something changed and read it again.
+
+A store that does not answer costs nobody anything: the process goes on with its replica alone and counts for itself,
+and once the store is back the two are made one again.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from failover.breaker import circuit as facts
+from failover.breaker import record
+from failover.breaker import state as machine
+from failover.breaker.board import Board, Reset
+from failover.breaker.circuit import Circuit, Lease, Moment, State
+from failover.breaker.quota import Told
+from failover.breaker.rules import BreakerSettings
+from failover.verdict import Judgement, Verdict
+
+log = logging.getLogger("circuit-breaker")
+
+#: What :meth:`Store.swap` takes for "whatever is there".
+ANYTHING = b"*"
+#: How often a change is judged anew because another process was faster.
+TRIES = 50
+#: Seconds between two deliveries of plain successes.
+NOTES = 0.5
+#: Seconds between two attempts to reach a store that went away.
+RETRY = 0.5
+_JOIN = 5.0
+
+Change = Callable[[Moment, BreakerSettings], Told]
+
+
+class StoreAway(Exception):
+    """The store does not answer in time."""
+
+
+class Store(Protocol):
+    """Where the records are. Every method may raise StoreAway, and is called from any thread."""
+
+    def read(self, provider_id: str, models: Collection[str] | None) -> dict[str, bytes]:
+        """The records of these models, or of all of the provider."""
+
+    def read_all(self) -> dict[str, dict[str, bytes]]: ...
+
+    def swap(self, provider_id: str, changes: Mapping[str, tuple[bytes | None, bytes | None]]) -> bool:
+        """Put the second of each pair where the first is (None = nothing); False, and nothing done, where it is not."""
+
+    def forget(self, provider_id: str) -> None: ...
+
+    def note_reset(self, provider_id: str, models: Collection[str], at: float) -> None:
+        """Cleared by hand at the POSIX time *at*."""
+
+    def resets(self) -> dict[tuple[str, str], float]: ...
+
+    def lend(self, provider_id: str, model: str, token: str, seconds: float) -> bool:
+        """The probe lease, for *token*; False while somebody else has it. Answers within 50 ms."""
+
+    def give_back(self, provider_id: str, model: str, token: str) -> None: ...
+
+
+class News(msgspec.Struct, omit_defaults=True):
+    """What processes tell each other. Pairs are (provider id, model)."""
+
+    changed: list[tuple[str, str]] = []
+    #: With the seconds for which the lease was taken.
+    lent: list[tuple[str, str, float]] = []
+    free: list[tuple[str, str]] = []
+
+
+class SharedBoard(Board):
+    """See the module's docstring. *send* brings News to the other processes and must return at once."""
+
+    def __init__(self, *args: Any, store: Store, send: Callable[[News], None], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._store = store
+        self._send = send
+        self._near = False
+        self._told_away = False
+        self._work: deque[Callable[[], object]] = deque()
+        self._stale: set[tuple[str, str]] = set()
+        self._served: set[tuple[str, str]] = set()
+        self._leases: dict[tuple[str, str], tuple[object, str]] = {}
+        self._noted_at = 0.0
+        self._tried_at = float("-inf")
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    # -- life
+
+    def start(self) -> None:
+        """Take over what the store holds, and keep up with it from now on."""
+        self.turn()
+        self._thread = threading.Thread(target=self._run, name="circuits", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Deliver what waits, and end."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.wait(NOTES / 2)
+            self._wake.clear()
+            try:
+                self.turn()
+            except Exception:
+                log.exception("circuit-breaker: turn failed")
+        self.turn()
+
+    def turn(self) -> None:
+        """Do what waits: of the thread, or of a test."""
+        now = self.clock.monotonic()
+        if not self._near and now - self._tried_at >= RETRY:
+            self._tried_at = now
+            self._join_in()
+        while self._work:
+            self._work.popleft()()
+        self._read_again()
+        if now - self._noted_at >= NOTES or self._stopping:
+            self._noted_at = now
+            self._deliver_notes()
+
+    def _later(self, work: Callable[[], object]) -> None:
+        self._work.append(work)
+        self._wake.set()
+
+    # -- the hot path
+
+    def record(self, provider_id: str, model: str, judgement: Judgement) -> None:
+        if judgement.verdict is Verdict.NOOP:
+            return
+        if judgement.verdict is Verdict.SUCCESS and provider_id not in self._troubled:
+            circuit = self._circuits.find(provider_id, model)
+            if circuit is not None and machine.confirm(circuit, judgement, self.clock.monotonic(), self.clock.now()):
+                self._served.add((provider_id, model))
+                return
+        if not self._near:
+            super().record(provider_id, model, judgement)
+            return
+        self._tell_recording(provider_id, model, judgement)
+        self._later(lambda: self._change(provider_id, (model,), self._landing(provider_id, model, judgement)))
+
+    def _landing(self, provider_id: str, model: str, judgement: Judgement) -> Change:
+        return lambda now, rules: self._land(provider_id, model, judgement, now, rules)
+
+    def admit(self, provider_id: str, model: str, holder: object, *, alone: bool, direct: bool = False) -> bool:
+        if not self._near or provider_id not in self._troubled:
+            return super().admit(provider_id, model, holder, alone=alone, direct=direct)
+        rules, now = self.settings(), self._moment()
+        with self._lock:
+            circuit = self._circuits.find(provider_id, model)
+            if circuit is None or facts.blocking(circuit, now.mono, rules) or circuit.state is State.CLOSED:
+                return True
+            if machine.ask(circuit, now, rules) is not None:
+                self._circuits.note(provider_id)
+                self._later(lambda: self._change(provider_id, (model,), self._asking(provider_id, model)))
+        return self._take_lease(provider_id, model, holder, rules, now) or alone or direct
+
+    def _asking(self, provider_id: str, model: str) -> Change:
+        def change(now: Moment, rules: BreakerSettings) -> Told:
+            circuit = self._circuits.find(provider_id, model)
+            return [] if circuit is None else self._ask(circuit, provider_id, now, rules)
+
+        return change
+
+    def _take_lease(self, provider_id: str, model: str, holder: object, rules: BreakerSettings, now: Moment) -> bool:
+        """Ask the store for the probe: the only question that a request waits for, and only half-open."""
+        pair = (provider_id, model)
+        if rules.probe_lease <= 0 or (pair in self._leases and self._leases[pair][0] is holder):
+            return True
+        token = secrets.token_hex(8)
+        try:
+            taken = self._store.lend(provider_id, model, token, rules.probe_lease)
+        except StoreAway:
+            self._away()
+            return super().admit(provider_id, model, holder, alone=False)
+        if taken:
+            self._leases[pair] = holder, token
+            self._send(News(lent=[(provider_id, model, rules.probe_lease)]))
+        self._mark_lent(provider_id, model, holder if taken else None, now.mono)
+        return taken
+
+    def _mark_lent(self, provider_id: str, model: str, holder: object, taken: float) -> None:
+        with self._lock:
+            circuit = self._circuits.find(provider_id, model)
+            if circuit is not None and circuit.state is State.HALF_OPEN:
+                circuit.lease = Lease(holder, taken)
+
+    def release(self, provider_id: str, model: str, holder: object) -> None:
+        super().release(provider_id, model, holder)
+        pair = (provider_id, model)
+        if pair in self._leases and self._leases[pair][0] is holder:
+            token = self._leases.pop(pair)[1]
+            self._later(lambda: self._give_back(provider_id, model, token))
+
+    def _give_back(self, provider_id: str, model: str, token: str) -> None:
+        try:
+            self._store.give_back(provider_id, model, token)
+        except StoreAway:
+            self._away()  # it runs out by itself
+        else:
+            self._send(News(free=[(provider_id, model)]))
+
+    # -- from other threads
+
+    def reset_pairs(self, pairs: Iterable[tuple[str, str]]) -> list[Reset]:
+        by_provider: dict[str, list[str]] = {}
+        for provider_id, model in pairs:
+            by_provider.setdefault(provider_id, []).append(model)
+        cleared: list[Reset] = []
+        for provider_id, models in by_provider.items():
+            cleared += self._reset_of(provider_id, models)
+        return cleared
+
+    def _reset_of(self, provider_id: str, models: list[str]) -> list[Reset]:
+        found: list[Reset] = []
+
+        def change(now: Moment, rules: BreakerSettings) -> Told:
+            found[:] = self._clear(provider_id, models, now, rules)
+            return []
+
+        if not self._near or not self._change(provider_id, models, change, alone=False):
+            return super().reset_pairs([(provider_id, model) for model in models])
+        try:
+            self._store.note_reset(provider_id, models, self.clock.now().timestamp())
+        except StoreAway:
+            self._away()
+        self._tell_resets(found)
+        return found
+
+    def forget(self, provider_id: str) -> None:
+        super().forget(provider_id)
+        self._later(lambda: self._forget(provider_id))
+
+    def _forget(self, provider_id: str) -> None:
+        try:
+            self._store.forget(provider_id)
+        except StoreAway:
+            self._away()
+
+    def _for_each(self, provider_ids: Iterable[str], change: Callable[[str], Told]) -> Told:
+        everything: Told = []
+        for provider_id in provider_ids:
+            told: Told = []
+
+            def apply(now: Moment, rules: BreakerSettings, pid: str = provider_id, told: Told = told) -> Told:
+                told[:] = change(pid)
+                return told
+
+            if self._near and self._change(provider_id, None, apply, alone=False):
+                everything += told
+            else:
+                everything += super()._for_each([provider_id], change)
+        return everything
+
+    # -- the store
+
+    def _change(self, provider_id: str, models: Collection[str] | None, change: Change, *, alone: bool = True) -> bool:
+        """Apply *change* to the circuits of these models as they are in the store, and tell what came of it.
+
+        Where the store does not answer: to the replica, or (not *alone*) not at all, and False.
+        """
+        if self._near:
+            try:
+                self._tell_all(self._committed(provider_id, models, change))
+                return True
+            except StoreAway:
+                self._away()
+        if alone:
+            rules, now = self.settings(), self._moment()
+            with self._lock:
+                told = change(now, rules)
+            self._tell_all(told)
+        return False
+
+    def _committed(self, provider_id: str, models: Collection[str] | None, change: Change) -> Told:
+        """Raises StoreAway."""
+        for _ in range(TRIES):
+            old = self._store.read(provider_id, models)
+            rules, now = self.settings(), self._moment()
+            with self._lock:
+                self._take_over(provider_id, models, old, now)
+                had = {circuit.model for circuit in self._circuits.of(provider_id)}
+                told = change(now, rules)
+                changes = self._changes(provider_id, models, old, had, now)
+            if not changes:
+                return told
+            if self._store.swap(provider_id, changes):
+                self._send(News(changed=[(provider_id, model) for model in changes]))
+                return told
+        raise StoreAway
+
+    def _take_over(
+        self, provider_id: str, models: Collection[str] | None, found: Mapping[str, bytes], now: Moment
+    ) -> None:
+        """Make the replica what the store says. Under the lock."""
+        mine = {circuit.model: circuit for circuit in self._circuits.of(provider_id)}
+        for model in models if models is not None else {*mine, *found}:
+            fresh = _readable(model, found.get(model), now)
+            replica = mine.get(model)
+            if fresh is None:
+                if replica is not None:
+                    self._circuits.drop(provider_id, model)
+                continue
+            if replica is not None:
+                record.keep_notes(fresh, replica)
+            self._circuits.put(provider_id, fresh)
+
+    def _changes(
+        self,
+        provider_id: str,
+        models: Collection[str] | None,
+        old: Mapping[str, bytes],
+        had: Collection[str],
+        now: Moment,
+    ) -> dict[str, tuple[bytes | None, bytes | None]]:
+        """What has to be written: of these models, of circuits that are new and of those that had to make room."""
+        changes: dict[str, tuple[bytes | None, bytes | None]] = {}
+        there = {circuit.model: circuit for circuit in self._circuits.of(provider_id)}
+        for model, circuit in there.items():
+            if models is None or model in models or model not in had:
+                new = record.encode(circuit, now)
+                if new != old.get(model):
+                    changes[model] = old.get(model), new
+        for model in had:
+            if model not in there:
+                changes[model] = old.get(model, ANYTHING), None
+        return changes
+
+    def _away(self) -> None:
+        """The store does not answer: from here on alone."""
+        if self._near or not self._told_away:
+            self._near, self._told_away = False, True
+            log.warning("circuit-breaker: shared store unreachable, using local state")
+
+    def _join_in(self) -> None:
+        """Make the replica and the store one; from then on the store leads."""
+        try:
+            stored, resets = self._store.read_all(), self._store.resets()
+            for provider_id in {*stored, *self._circuits.providers()}:
+                self._unite(provider_id, stored.get(provider_id, {}), resets)
+        except StoreAway:
+            self._away()
+            return
+        self._near = True
+        if self._told_away:
+            self._told_away = False
+            log.info("circuit-breaker: shared store back")
+
+    def _unite(self, provider_id: str, found: Mapping[str, bytes], resets: Mapping[tuple[str, str], float]) -> None:
+        """Raises StoreAway."""
+        now = self._moment()
+        offset = now.wall.timestamp() - now.mono
+        with self._lock:
+            mine = {circuit.model: circuit for circuit in self._circuits.of(provider_id)}
+            for model in {*mine, *found}:
+                own, theirs = mine.get(model), _readable(model, found.get(model), now)
+                if own is not None and (own.last_charged or 0.0) + offset < resets.get((provider_id, model), 0.0):
+                    own = None
+                kept = record.merged(own, theirs) if own is not None and theirs is not None else own or theirs
+                if kept is not None:
+                    self._circuits.put(provider_id, kept)
+                elif model in mine:
+                    self._circuits.drop(provider_id, model)
+            changes = self._changes(provider_id, None, found, (), now)
+        if changes and not self._store.swap(provider_id, changes):
+            raise StoreAway  # another one was faster: all over again
+        if changes:
+            self._send(News(changed=[(provider_id, model) for model in changes]))
+
+    # -- what others tell
+
+    def hear(self, news: News) -> None:
+        """From another process; of any thread, and returns at once."""
+        now = self.clock.monotonic()
+        for provider_id, model, _ in news.lent:
+            self._mark_lent(provider_id, model, None, now)
+        with self._lock:
+            for provider_id, model in news.free:
+                circuit = self._circuits.find(provider_id, model)
+                if circuit is not None and circuit.lease is not None and circuit.lease.holder is None:
+                    circuit.lease = None
+        if news.changed:
+            self._stale.update(news.changed)
+            self._wake.set()
+
+    def _read_again(self) -> None:
+        """Read what others have changed."""
+        by_provider: dict[str, list[str]] = {}
+        while self._stale:
+            provider_id, model = self._stale.pop()
+            by_provider.setdefault(provider_id, []).append(model)
+        for provider_id, models in by_provider.items() if self._near else ():
+            try:
+                found = self._store.read(provider_id, models)
+            except StoreAway:
+                self._away()
+                return
+            with self._lock:
+                self._take_over(provider_id, models, found, self._moment())
+
+    def _deliver_notes(self) -> None:
+        """Plain successes since the last time: others only have to know that there were some."""
+        while self._near and self._served:
+            provider_id, model = self._served.pop()
+            self._change(provider_id, (model,), lambda now, rules: [], alone=False)
+
+
+def _readable(model: str, data: bytes | None, now: Moment) -> Circuit | None:
+    if data is None:
+        return None
+    try:
+        return record.decode(model, data, now)
+    except msgspec.MsgspecError:
+        log.warning("circuit-breaker: unreadable record in the shared store ignored", extra={"attrs": {"model": model}})
+        return None
