@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from modelhotel.core import metrics
-from tests.upstream.server import answer, empty_choices, empty_stream, silence, status, stream
+from tests.upstream.server import Hold, answer, empty_choices, empty_stream, silence, status, stream
 from tests.wire.house import GROUP, MODEL, House
 from tests.wire.product import eventually
 from tests.wire.scraping import Numbers, scrape
@@ -264,6 +264,65 @@ def test_a_client_that_leaves_is_in_flight_and_then_counted_apart(home, count, s
     now = scrape(home.product)
     assert now.of("modelhotel_provider_inflight", **labels) == now.of("modelhotel_requests_inflight") == 0
     assert not found.only("modelhotel_failover_exhausted_total")
+
+
+def test_full_providers_are_counted_as_busy_and_a_freed_slot_is_taken(home, count):
+    """failover-loop 62 to 64, over the wire: ceilings of one, set while the gateway runs."""
+    holds = {name: Hold(answer("held")) for name in ("Alpha", "Beta")}
+    threads = [threading.Thread(target=home.ask, args=(f"{name}/{MODEL}",)) for name in holds]
+    try:
+        home.settings(rate_limit_saturation_max_wait="200ms")
+        for name, provider in (("Alpha", home.a), ("Beta", home.b)):
+            home.admin("PUT", f"/api/providers/{home.ids[name]}", json={"max_in_flight": 1})
+            provider.script(holds[name], answer("freed"))
+        for thread in threads:
+            thread.start()
+        home.a.wait_calls(1)
+        home.b.wait_calls(1)
+        now = scrape(home.product)
+        for name in holds:
+            labels = {"provider": name, "provider_id": home.ids[name]}
+            assert now.of("modelhotel_provider_inflight", **labels) == 1
+            assert now.of("modelhotel_provider_inflight_limit", **labels) == 0  # nothing was learned
+        busy = home.ask()
+        assert (busy.status_code, busy.headers["retry-after"]) == (429, "2")
+        assert busy.json()["error"]["message"] == f"all providers busy for model {GROUP}, retry shortly"
+        home.settings(failover_exhaustion_status_429="false")
+        assert (home.ask().status_code, len(home.a.calls), len(home.b.calls)) == (502, 1, 1)
+        home.settings(rate_limit_saturation_max_wait="10s")
+        waiting = threading.Thread(target=home.ask)
+        waiting.start()
+        holds["Beta"].release()
+        waiting.join(10)
+        assert [e["provider"] for e in home.row()["attempts"]] == ["Alpha", "Beta", "Beta"]
+        assert home.row()["status_code"] == 200
+    finally:
+        for hold in holds.values():
+            hold.release()
+        for thread in threads:
+            thread.join(10)
+        for provider_id in home.ids.values():
+            home.admin("PUT", f"/api/providers/{provider_id}", json={"max_in_flight": None})
+        keys = ["rate_limit_saturation_max_wait", "failover_exhaustion_status_429"]
+        home.admin("DELETE", "/api/settings", json={"keys": keys})
+    found = count.added(5)
+    assert found.only("modelhotel_failover_exhausted_total") == {(MODEL, "all_busy"): 2}
+    assert found.only("modelhotel_failover_attempts_total") == {(GROUP, "Beta"): 1}
+
+
+def test_a_learned_limit_is_shown_by_the_gauge_and_the_api(home):
+    labels = {"provider": "Alpha", "provider_id": home.ids["Alpha"]}
+    home.a.script(status(429, {"error": {"message": "too many concurrent requests"}}))
+    try:
+        assert home.ask().status_code == 200
+        assert scrape(home.product).of("modelhotel_provider_inflight_limit", **labels) == 1
+        assert home.admin("GET", f"/api/providers/{home.ids['Alpha']}").json()["inflight_limit"] == 1
+    finally:
+        home.settings(inflight_limiter_enabled="false")
+        assert home.ask().status_code == 200  # drops it
+        home.admin("DELETE", "/api/settings", json={"keys": ["inflight_limiter_enabled"]})
+    assert scrape(home.product).of("modelhotel_provider_inflight_limit", **labels) == 0
+    assert home.admin("GET", f"/api/providers/{home.ids['Alpha']}").json()["inflight_limit"] is None
 
 
 def test_names_that_strangers_invent_are_one_series(home, count):

@@ -94,7 +94,7 @@ async def test_a_busy_answer_leaves_what_runs_and_the_next_request_skips_the_ful
     """failover-loop 58, failover-loop 38"""
     caplog.set_level(logging.INFO)
     with held(provider_a, 3) as holds:
-        provider_a.script(*holds, limited(TOO_MANY))
+        provider_a.script(*holds, status(429, {"error": TOO_MANY}))
         tasks = await occupied(ab, provider_a, holds)
         assert texts(await ab.ask()) == "from B"
         assert ab.trail == [(0, "A", 429, "provider_saturated", "noop"), (1, "B", 200, None, "success")]
@@ -425,6 +425,50 @@ async def test_the_only_candidate_that_was_waited_for_answers_with_its_own_error
     both_full.hold.set()
     assert (await task).said == (503, "the provider failed to serve this request (provider A, upstream HTTP 503)")
     assert len(provider_a.calls) == 2
+
+
+@pytest.mark.parametrize("frees", [True, False])
+async def test_a_last_retry_that_finds_no_slot_waits_for_one(both_full: Stage, provider_a: FakeProvider, frees):
+    """The slot of the first try went to another request during the pause."""
+    provider_a.script(status(503), answer("from A"))
+    task = asyncio.create_task(both_full.ask("A/m"))
+    await both_full.holding.wait()
+    slot, paused = both_full.fill("A"), both_full.hold
+    assert paused is not None
+    both_full.hold = asyncio.Event()
+    both_full.holding.clear()
+    paused.set()
+    await both_full.holding.wait()
+    if frees:
+        both_full.windows.release(slot, None)
+    else:
+        both_full.hold.set()
+    got = await task
+    assert both_full.trail[:2] == [(0, "A", 503, "provider_error", "charge"), (1, "A", None, *FULL)]
+    if frees:
+        assert texts(got) == "from A" and both_full.trail[2] == (2, "A", 200, None, "success")
+    else:
+        assert got.said == (429, "provider busy for model A/m, retry shortly")
+
+
+async def test_a_wait_in_place_that_finds_no_slot_moves_on(
+    both_full: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
+    both_full.set(rate_limit_wait_in_place="3s")
+    provider_a.script(limited(TOO_MANY, retry_after="2"))
+    provider_b.script(answer("from B"))
+    task = asyncio.create_task(both_full.ask())
+    await both_full.holding.wait()
+    both_full.fill("A")
+    assert both_full.hold is not None
+    both_full.hold.set()
+    assert texts(await task) == "from B"
+    assert [(n, name, kind) for n, name, _, kind, _ in both_full.trail] == [
+        (0, "A", "provider_saturated"),
+        (1, "A", "provider_saturated"),
+        (2, "B", None),
+    ]
+    assert len(provider_a.calls) == 1
 
 
 async def test_no_error_is_told_before_a_slot_was_waited_for(
