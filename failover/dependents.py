@@ -1,5 +1,6 @@
-"""Which groups lean on one provider: said before it is switched off or deleted."""
+"""Which groups lean on a provider or on a model: said before it is switched off or deleted."""
 
+from collections.abc import Set
 from typing import Any
 
 from failover import grouping
@@ -9,11 +10,15 @@ from providers.models import Model
 
 def of_provider(provider_id: str) -> list[dict[str, Any]]:
     """By name; *remaining* are the members of other providers that can be routed to."""
-    own = {str(pk) for pk in Model.objects.filter(provider_id=provider_id).values_list("pk", flat=True)}
+    return of_models({str(pk) for pk in Model.objects.filter(provider_id=provider_id).values_list("pk", flat=True)})
+
+
+def of_models(own: Set[str]) -> list[dict[str, Any]]:
+    """The same for some models; *remaining* are all others."""
     found = []
     for group in FailoverGroup.objects.order_by("display_model"):
         members = grouping.member_ids(group.priority_order)
-        if mine := own.intersection(members):
+        if mine := own & set(members):
             toggles = grouping.toggles_of(group.entry_enabled)
             others = [member for member in members if member not in own and toggles.get(member, True)]
             found.append((group.display_model, len(mine), others))

@@ -33,6 +33,9 @@ class Maintenance:
     def with_provider(self, provider_id: str) -> list[dict[str, Any]]:
         return dependents.of_provider(provider_id)
 
+    def with_model(self, model_uuid: str) -> list[dict[str, Any]]:
+        return dependents.of_models({model_uuid})
+
     def revalidate(self) -> None:
         sync.revalidate()
 

@@ -6,7 +6,7 @@ from ninja import Router
 from modelhotel.core.faults import Refusal
 from modelhotel.core.ids import parse_uuid
 from modelhotel.core.webapi import Body, actor_of
-from providers import model_pages, model_test, model_verbs, queries
+from providers import model_pages, model_test, model_verbs, ports, queries
 from providers.api import answer
 from providers.models import Model
 
@@ -80,12 +80,21 @@ def delete_models(request: HttpRequest, body: Ids) -> HttpResponse:
     return answer({"requested": len(body.ids), "deleted": deleted})
 
 
-@router.get("/{model_id}")
-def get_model(request: HttpRequest, model_id: str) -> HttpResponse:
+def _find(model_id: str) -> Model:
     row = Model.objects.select_related("provider").filter(pk=model_verbs.parse_id(model_id)).first()
     if row is None:
         raise Refusal(404, "model not found")
-    return answer(queries.model_object(row))
+    return row
+
+
+@router.get("/{model_id}")
+def get_model(request: HttpRequest, model_id: str) -> HttpResponse:
+    return answer(queries.model_object(_find(model_id)))
+
+
+@router.get("/{model_id}/dependents")
+def dependents(request: HttpRequest, model_id: str) -> HttpResponse:
+    return answer({"groups": ports.groups.with_model(str(_find(model_id).pk))})
 
 
 @router.patch("/{model_id}")

@@ -84,6 +84,10 @@ class Groups(Protocol):
         can be routed to."""
         ...
 
+    def with_model(self, model_uuid: str) -> list[dict[str, Any]]:
+        """The same for one model."""
+        ...
+
 
 class Circuits(Protocol):
     def health(self, provider_id: str) -> CircuitHealth: ...
@@ -148,6 +152,9 @@ class _Nothing:
         return None
 
     def with_provider(self, provider_id: str) -> list[dict[str, Any]]:
+        return []
+
+    def with_model(self, model_uuid: str) -> list[dict[str, Any]]:
         return []
 
     def keys_naming_provider(self, provider_id: str) -> list[dict[str, Any]]:

@@ -211,9 +211,10 @@ def test_a_model_is_switched_off_and_the_next_request_knows(house, page, priced)
     expect(rows(page).first).to_contain_text("Disabled")
     assert house.chat("Priced/tale-1").status_code == 404
     dialog(page).get_by_role("button", name="Delete").click()
-    page.locator("dialog[open]").last.get_by_role("button", name="Cancel").click()
+    question = page.get_by_role("dialog", name="Delete Priced/tale-1?")
+    question.get_by_role("button", name="Cancel").click()
     dialog(page).get_by_role("button", name="Delete").click()
-    page.locator("dialog[open]").last.get_by_role("button", name="Delete").click()
+    question.get_by_role("button", name="Delete").click()
     expect(page.get_by_text("Nothing matches.")).to_be_visible()
 
 

@@ -88,6 +88,9 @@ class Ports:
     def with_provider(self, provider_id: str) -> list[dict[str, Any]]:
         return []
 
+    def with_model(self, model_uuid: str) -> list[dict[str, Any]]:
+        return []
+
     def keys_naming_provider(self, provider_id: str) -> list[dict[str, Any]]:
         return []
 

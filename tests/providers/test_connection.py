@@ -87,7 +87,7 @@ def test_a_self_hosted_server_must_answer_as_one(api: Api):
         assert refused.status_code == 400 and refused.json()["code"] == "provider_type_unconfirmed"
 
 
-def test_what_leans_on_a_provider_is_told(api: Api, behind: Ports):
+def test_what_leans_on_a_provider_and_on_a_model_is_told(api: Api, behind: Ports):
     wiring._providers()
     with FakeProvider(models=["glm", "own"]) as a, FakeProvider(models=["glm"]) as b:
         one, two = (api.provider(upstream, name=name) for name, upstream in (("A", a), ("B", b)))
@@ -101,6 +101,9 @@ def test_what_leans_on_a_provider_is_told(api: Api, behind: Ports):
             "groups": [{"display_model": "glm", "entries": 1, "remaining": 1}],
             "virtual_keys": [{"name": "mine", "only": True}],
         }
+        models = {row.model_id: row.pk for row in Model.objects.filter(provider_id=one["id"])}
+        leaning = {name: api.get(f"/models/{pk}/dependents").json()["groups"] for name, pk in models.items()}
+        assert leaning == {"glm": [{"display_model": "glm", "entries": 1, "remaining": 1}], "own": []}
         row = Model.objects.get(provider_id=two["id"])
         api.patch(f"/models/{row.pk}", {"enabled": False})
         groups = api.get(f"/providers/{one['id']}/dependents").json()["groups"]

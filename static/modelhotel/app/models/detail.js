@@ -4,6 +4,7 @@ import { confirm, open } from "../dialog.js";
 import { age, duration, exact, instant, money } from "../format.js";
 import { toast } from "../toast.js";
 import { h } from "../ui.js";
+import { lossOf } from "../providers/ask.js";
 import { hintOf } from "../providers/fields.js";
 import { editor } from "./editor.js";
 import { abilities, listOf, proxyId, status, title } from "./facts.js";
@@ -147,7 +148,7 @@ export class Detail {
         button("Test", (event) => busy(event.currentTarget, this.#test())),
         update,
         button("Edit", () => this.#edit()),
-        button("Delete", () => this.#delete(), { class: "mh-btn mh-btn-quiet mh-model-delete" }),
+        button("Delete", (event) => busy(event.currentTarget, this.#delete()), { class: "mh-btn mh-btn-quiet mh-model-delete" }),
       ],
       h("button", { type: "button", class: "mh-btn", "data-close": true }, "Close"),
     );
@@ -221,9 +222,12 @@ export class Detail {
   }
 
   async #delete() {
+    const found = await this.#do(() => api("GET", `/api/models/${this.row.id}/dependents`));
+    if (!found) return;
     const agreed = await confirm({
       title: `Delete ${proxyId(this.row)}?`,
-      text: "It leaves every failover group. The next discovery adds it again if its provider still offers it, without edits made here; switch it off to keep it away.",
+      affects: lossOf(found.groups),
+      text: "The next discovery adds it again if its provider still offers it, without edits made here; switch it off to keep it away.",
     });
     if (!agreed) return;
     this.leaving = true;

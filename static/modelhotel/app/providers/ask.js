@@ -5,10 +5,14 @@ import { many } from "./scans.js";
 
 const NAMED = 8;
 
+const left = (remaining) => (remaining === 0 ? "nobody is left to answer" : `${many(remaining, "other member")} stay${remaining === 1 ? "s" : ""}`);
+
 function groupLine({ display_model: name, entries, remaining }) {
-  const left = remaining === 0 ? "nobody is left to answer" : `${many(remaining, "other member")} stay${remaining === 1 ? "s" : ""}`;
-  return `Failover group hotel/${name}: ${many(entries, "member")} of this provider, ${left}`;
+  return `Failover group hotel/${name}: ${many(entries, "member")} of this provider, ${left(remaining)}`;
 }
+
+/** What the groups lose with a model, one line each. *groups*: those of its dependents. */
+export const lossOf = (groups) => cut(groups.map(({ display_model: name, remaining }) => `Failover group hotel/${name}: ${left(remaining)}`), "group");
 
 function cut(lines, noun) {
   return lines.length > NAMED ? [...lines.slice(0, NAMED), `and ${many(lines.length - NAMED, noun)} more`] : lines;
