@@ -54,7 +54,7 @@ def release(circuit: Circuit, cause: Cause, now: Moment) -> None:
     circuit.last_cause, circuit.last_at = cause.value, now.wall
 
 
-def recovered(circuit: Circuit) -> bool:
+def note_recovery(circuit: Circuit) -> bool:
     """The provider's quota is affirmatively back: its streak ends. True: its pin rested on the quota, release it."""
     circuit.opens_429_streak = 0
     return circuit.pin is not None and circuit.pin.source in pins.FOR_THE_ACCOUNT

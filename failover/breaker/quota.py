@@ -51,7 +51,7 @@ class Pass:
 
     def recover(self, provider_id: str) -> Told:
         """The quota is affirmatively back: pins that rest on it go, claims of single answers stay."""
-        found = [circuit for circuit in self.circuits.of(provider_id) if pinning.recovered(circuit)]
+        found = [circuit for circuit in self.circuits.of(provider_id) if pinning.note_recovery(circuit)]
         return self._release(provider_id, found, Cause.RECOVERED)
 
     def blind(self, provider_id: str) -> Told:

@@ -125,7 +125,7 @@ def test_while_a_circuit_stays_open_only_a_release_or_a_setting_shortens_its_wai
         elif name == "reading":
             advice = Advice(at(seconds + given_[0]).wall, Source.ADVISOR)
             pinning.retarget(circuit, advice, at(seconds), rules, given_[1])
-        elif name == "recovered" and pinning.recovered(circuit):
+        elif name == "recovered" and pinning.note_recovery(circuit):
             pinning.release(circuit, pinning.Cause.RECOVERED, at(seconds))
             before = None
         elif name == "wait":
