@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from asgiref.sync import sync_to_async
 from django.db import connection
 
+from failover.everyday import everyday
 from failover.naming import GROUP_PREFIX
 from failover.resolution import Board, Candidate, Gate, Keyring, Resolution, ResolveError, Skip
 from failover.table import SNAPSHOT, Entry, Group, Live, RoutingTable
@@ -143,9 +144,9 @@ async def resolve(
     now: float,
 ) -> Resolution:
     """The candidates for *name* in the order to be tried. *now* is monotonic. Raises ResolveError."""
-    everyday = _everyday(table, name, allowed, opts, board, keyring, now)
-    if everyday is not None:
-        return everyday
+    kept = everyday(table, name, allowed, opts, board, keyring, now)
+    if kept is not None:
+        return kept
     hits = {"model": table.ready, "provider": table.ready, "key": True, "settings": True}
     ms: dict[str, float] = {}
     cached = table.ready
@@ -168,61 +169,6 @@ async def resolve(
         raise _not_found(f"model not found: {name}")
     ask.shown = ask.label = name
     return await _candidates(ask, entries)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Everyday:
-    """A resolution that holds for every request for its name, and the monotonic instant until which it does."""
-
-    resolution: Resolution
-    until: float
-
-
-def _everyday(
-    table: RoutingTable,
-    name: str,
-    allowed: frozenset[str] | None,
-    opts: Options,
-    board: Board | None,
-    keyring: Keyring,
-    now: float,
-) -> Resolution | None:
-    """What nearly every request meets: a group without a fault, no circuit in the way, all keys in memory.
-
-    Nothing is left out then and nothing is told, so it is made once and kept as long as the keys are. None: go the
-    long way.
-    """
-    if allowed is not None or log.isEnabledFor(logging.DEBUG):
-        return None
-    if board is not None and not board.calm and opts[catalogue.CIRCUIT_BREAKER_ENABLED]:
-        return None
-    made: dict[str, _Everyday] = keyring.made_for(table)
-    known = made.get(name)
-    if known is None:
-        known = _make_everyday(table, name, keyring)
-        if known is None:
-            return None
-        made[name] = known
-    if now >= known.until or not (name.startswith(GROUP_PREFIX) or opts[catalogue.BARE_MODEL_ROUTING]):
-        return None
-    return known.resolution
-
-
-def _make_everyday(table: RoutingTable, name: str, keyring: Keyring) -> _Everyday | None:
-    """For the canonical spellings only, so that clients can not make it grow."""
-    group = table.groups.get(name.removeprefix(GROUP_PREFIX))
-    if group is None or not group.calm:
-        return None
-    candidates, until = [], math.inf
-    for entry in group.live:
-        held = keyring.held(entry.provider)
-        if held is None:
-            return None
-        candidates.append(Candidate(entry.provider, entry.model, held[0]))
-        until = min(until, held[1])
-    hits = {"model": True, "provider": True, "key": True, "failover": True, "settings": True}
-    resolution = Resolution(name, GROUP_PREFIX + group.name, True, group.name, candidates, [], hits, {}, group.recovers)
-    return _Everyday(resolution, until)
 
 
 def _load() -> None:

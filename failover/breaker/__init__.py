@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 
 from failover.breaker.board import Board
 from failover.breaker.rules import BreakerSettings, of_options
-from failover.breaker.shared import News, SharedBoard, Store
+from failover.breaker.shared import SharedBoard
+from failover.breaker.store import News, Store
 from failover.caps import CAPS
 from modelhotel.core import options
 from modelhotel.core.clock import SYSTEM

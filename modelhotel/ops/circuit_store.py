@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import redis
 
-from failover.breaker.shared import ANYTHING, StoreAway
+from failover.breaker.store import ANYTHING, StoreAway
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ _GIVE_BACK = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('D
 
 
 class RedisStore:
-    """See ``failover.breaker.shared.Store``."""
+    """See ``failover.breaker.store.Store``."""
 
     def __init__(self, url: str, prefix: str) -> None:
         self._prefix = prefix

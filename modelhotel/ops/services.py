@@ -11,7 +11,7 @@ import msgspec
 from django.conf import settings
 
 from failover import breaker, ratelimit
-from failover.breaker.shared import News
+from failover.breaker.store import News
 from failover.quotawatch import QuotaWatch
 from modelhotel import config_store
 from modelhotel.accounts import audit

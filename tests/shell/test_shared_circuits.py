@@ -11,7 +11,8 @@ import pytest
 from failover import verdict
 from failover.breaker.pins import Advice, Source
 from failover.breaker.rules import BreakerSettings
-from failover.breaker.shared import News, SharedBoard, StoreAway
+from failover.breaker.shared import SharedBoard
+from failover.breaker.store import News, StoreAway
 from failover.verdict import Judgement, Verdict
 from modelhotel.core import events
 from modelhotel.core.clock import ManualClock
