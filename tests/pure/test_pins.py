@@ -11,8 +11,9 @@ from failover.breaker import pinning, pins
 from failover.breaker import state as machine
 from failover.breaker.circuit import Circuit, Moment, State
 from failover.breaker.pins import Advice, Evidence, Pin, Source
-from failover.breaker.rules import BreakerSettings
+from failover.breaker.rules import BreakerSettings, of_options
 from failover.verdict import Judgement, Verdict
+from modelhotel.core.options import REGISTRY
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR, DAY = 3600.0, 86_400.0
@@ -153,3 +154,17 @@ def test_no_pin_outlives_its_ceiling(rules, refusals):
         assert not waits.blocking(circuit, at(seconds).mono, rules)
         machine.ask(circuit, at(seconds), rules)
         assert circuit.state is not State.OPEN
+
+
+@pytest.mark.parametrize(
+    ("stored", "ceiling", "probe"),
+    [
+        ({}, DAY, HOUR),
+        ({"circuit_breaker_quota_pin_max": "0s", "circuit_breaker_pin_probe_interval": "0s"}, 0, 0),
+        ({"circuit_breaker_quota_pin_max": "168h", "circuit_breaker_pin_probe_interval": "5m"}, 7 * DAY, 300),
+    ],
+    ids=["circuit-breaker 55: an absent key means a day, not off", "a stored zero is off", "stored values"],
+)
+def test_the_settings_of_pins(stored, ceiling, probe):
+    rules = of_options(REGISTRY.values(stored, {}))
+    assert (rules.pin_max, rules.pin_probe) == (ceiling, probe)
