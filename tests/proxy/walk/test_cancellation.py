@@ -13,9 +13,10 @@ import pytest
 
 from failover.verdict import Judgement, Verdict
 from providers.upstream import select
-from proxy import walk
+from proxy import passthrough, walk
 from proxy.recovery import PREFILL
 from proxy.tools import Tools
+from requestlogs.draft import Draft
 from requestlogs.recorder import RECORDER
 from tests.proxy.asgi import Client
 from tests.proxy.walk.stage import Stage
@@ -38,6 +39,7 @@ from tests.upstream.server import (
     sse,
     status,
     stream,
+    vectors,
 )
 
 pytestmark = pytest.mark.slow
@@ -275,12 +277,22 @@ async def test_a_race_ended_at_any_await_leaves_one_row_and_nothing_else(
     assert await through(stage, (provider_a, provider_b), True, end) >= 6
 
 
+async def ended_at(step: int, client: Client, end: str) -> tuple[Draft, bool]:
+    """The row of a request that is ended at its *step*-th await, and whether it had fewer."""
+    mode, _, when = end.partition(" ")
+    ended = CancelAt(client.run(), step, late=when == "late", **_ends(client, mode))
+    with suppress(asyncio.CancelledError) if mode == "both" else nullcontext():
+        await asyncio.ensure_future(_await(ended))
+    row = RECORDER._finished.pop()
+    assert row.state in FINAL and row.finished and not RECORDER._running and not RECORDER._finished
+    return row, ended.steps < step
+
+
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("frees", [True, False], ids=["a slot frees", "nothing frees"])
 async def test_a_request_ended_while_it_waits_for_a_slot_leaves_none_behind(
     stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, frees, end, monkeypatch
 ):
-    mode, _, when = end.partition(" ")
     stage.member("A", provider_a.url, most=1)
     stage.member("B", provider_b.url, most=1)
     taken: list[Any] = []
@@ -297,17 +309,32 @@ async def test_a_request_ended_while_it_waits_for_a_slot_leaves_none_behind(
     while not through_it:
         step += 1
         taken += [stage.fill("B"), stage.fill("A")]
-        client = asks(stage, f"first {step}", False)
-        ended = CancelAt(client.run(), step, late=when == "late", **_ends(client, mode))
-        with suppress(asyncio.CancelledError) if mode == "both" else nullcontext():
-            await asyncio.ensure_future(_await(ended))
+        row, through_it = await ended_at(step, asks(stage, f"first {step}", False), end)
         while taken:
             stage.windows.release(taken.pop(), None)
         await check_rest(stage, (provider_a, provider_b))
-        row = RECORDER._finished.pop()
-        assert row.state in FINAL and row.finished and not RECORDER._running
-        through_it = ended.steps < step
     assert step > 4 and (row.state, row.status_code) == (("completed", 200) if frees else ("failed", 429))
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("buffered", [passthrough.BUFFERED, 5], ids=["read first", "relayed"])
+async def test_an_answer_passed_through_and_ended_at_any_await_leaves_one_row_and_nothing_else(
+    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, buffered, end, monkeypatch
+):
+    monkeypatch.setattr(walk, "TOOLS", Tools(sleep=lambda _: asyncio.sleep(0.002), chance=lambda: 0.5))
+    monkeypatch.setattr(passthrough, "BUFFERED", buffered)
+    stage.member("A", provider_a.url)
+    stage.member("B", provider_b.url)
+    provider_a.script(status(503))
+    provider_b.script(vectors())
+    step, through_it = 0, False
+    while not through_it:
+        step += 1
+        on_probation(stage)
+        plain = stage.embedding_client()
+        row, through_it = await ended_at(step, Suspending(plain.scope, plain.pieces), end)
+        await check_rest(stage, (provider_a, provider_b))
+    assert step > 6 and (row.state, row.status_code) == ("completed", 200)
 
 
 @pytest.mark.parametrize("end", ENDS)
