@@ -6,14 +6,19 @@ process that reads or writes it.
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from failover.breaker.circuit import Circuit, Moment, State
 from failover.breaker.pins import Pin, Source
 
 #: Seconds by which an instant may differ after it went through a record.
 _SAME = 0.01
+#: What no clock shows and no circuit waits is no record of ours: an instant after 2199, a wait of more than ten years.
+Instant = Annotated[int, Meta(ge=0, lt=7_258_118_400_000)]
+Seconds = Annotated[float, Meta(ge=0, le=3650 * 86_400)]
 _RANK = {State.CLOSED: 0, State.HALF_OPEN: 1, State.OPEN: 2}
 
 
@@ -26,18 +31,18 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
     seeded: bool
     consecutive_fails: int
     failed_probes: int
-    backoff: float
-    pin: tuple[float, Source, float] | None
-    opened_at: int | None
-    last_charged: int | None
-    last_success: int | None
+    backoff: Seconds
+    pin: tuple[Seconds, Source, float] | None
+    opened_at: Instant | None
+    last_charged: Instant | None
+    last_success: Instant | None
     last_cause: str
     last_status: int
-    last_at: int | None
+    last_at: Instant | None
     opens: int
-    open_window_start: int | None
+    open_window_start: Instant | None
     opens_429_streak: int
-    open_429_window_start: int | None
+    open_429_window_start: Instant | None
 
 
 _decode = msgspec.json.Decoder(Record).decode

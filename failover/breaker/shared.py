@@ -66,7 +66,7 @@ class SharedBoard(Board):
 
     def start(self) -> None:
         """Take over what the store holds, and keep up with it from now on."""
-        self.turn()
+        self._guarded_turn()
         self._thread = threading.Thread(target=self._run, name="circuits", daemon=True)
         self._thread.start()
 
@@ -81,11 +81,14 @@ class SharedBoard(Board):
         while not self._stopping:
             self._wake.wait(NOTES / 2)
             self._wake.clear()
-            try:
-                self.turn()
-            except Exception:
-                log.exception("circuit-breaker: turn failed")
-        self.turn()
+            self._guarded_turn()
+        self._guarded_turn()
+
+    def _guarded_turn(self) -> None:
+        try:
+            self.turn()
+        except Exception:
+            log.exception("circuit-breaker: turn failed")
 
     def turn(self) -> None:
         """Do what waits: of the thread, or of a test."""
@@ -157,7 +160,8 @@ class SharedBoard(Board):
         if taken:
             self._leases[pair] = holder, token
             self._send(News(lent=[(provider_id, model, rules.probe_lease)]))
-        self._mark_lent(provider_id, model, holder if taken else None, now.mono)
+        if taken or pair not in self._leases:  # else this process knows better whose it is
+            self._mark_lent(provider_id, model, holder if taken else None, now.mono)
         return taken
 
     def _mark_lent(self, provider_id: str, model: str, holder: object, taken: float) -> None:
@@ -254,21 +258,30 @@ class SharedBoard(Board):
         return False
 
     def _committed(self, provider_id: str, models: Collection[str] | None, change: Change) -> Told:
-        """Raises StoreAway."""
-        for _ in range(TRIES):
-            old = self._store.read(provider_id, models)
-            rules, now = self.settings(), self._moment()
-            with self._lock:
-                self._take_over(provider_id, models, old, now)
-                had = {circuit.model for circuit in self._circuits.of(provider_id)}
-                told = change(now, rules)
-                changes = self._changes(provider_id, models, old, had, now)
-            if not changes:
-                return told
-            if self._store.swap(provider_id, changes):
-                self._send(News(changed=[(provider_id, model) for model in changes]))
-                return told
-        raise StoreAway
+        """Raises StoreAway as long as nothing was changed. A store that goes later leaves the replica ahead of it, as
+        any other change does that is made without it.
+        """
+        told: Told | None = None
+        try:
+            for _ in range(TRIES):
+                old = self._store.read(provider_id, models)
+                rules, now = self.settings(), self._moment()
+                with self._lock:
+                    self._take_over(provider_id, models, old, now)
+                    had = {circuit.model for circuit in self._circuits.of(provider_id)}
+                    told = change(now, rules)
+                    changes = self._changes(provider_id, models, old, had, now)
+                if not changes:
+                    return told
+                if self._store.swap(provider_id, changes):
+                    self._send(News(changed=[(provider_id, model) for model in changes]))
+                    return told
+            raise StoreAway
+        except StoreAway:
+            if told is None:
+                raise
+            self._away()
+            return told
 
     def _take_over(
         self, provider_id: str, models: Collection[str] | None, found: Mapping[str, bytes], now: Moment

@@ -4,7 +4,8 @@
 were cleared by hand, ``<prefix>:lease:<provider id>:<model>`` who probes; that one runs out by itself.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import redis
@@ -57,11 +58,11 @@ class RedisStore:
 
     def read_all(self) -> dict[str, dict[str, bytes]]:
         ids: Any = self._asked(lambda: self._client.smembers(self._prefix))
-        return {name.decode(): self._records(name.decode()) for name in ids}
+        return {provider_id: self._records(provider_id) for provider_id, _ in _named(dict.fromkeys(ids))}
 
     def _records(self, provider_id: str) -> dict[str, bytes]:
         found: Any = self._asked(lambda: self._client.hgetall(self._hash(provider_id)))
-        return {name.decode(): data for name, data in found.items()}
+        return dict(_named(found))
 
     def swap(self, provider_id: str, changes: Mapping[str, tuple[bytes | None, bytes | None]]) -> bool:
         words: list[bytes | str | int] = [provider_id, KEPT]
@@ -88,8 +89,12 @@ class RedisStore:
 
     def resets(self) -> dict[tuple[str, str], float]:
         found: Any = self._asked(lambda: self._client.hgetall(f"{self._prefix}:resets"))
-        pairs = ((name.decode().partition("\n"), at) for name, at in found.items())
-        return {(provider_id, model): float(at) for (provider_id, _, model), at in pairs}
+        resets: dict[tuple[str, str], float] = {}
+        for name, at in _named(found):
+            provider_id, _, model = name.partition("\n")
+            with suppress(ValueError):
+                resets[provider_id, model] = float(at)
+        return resets
 
     def lend(self, provider_id: str, model: str, token: str, seconds: float) -> bool:
         key, ms = self._lease(provider_id, model), max(round(seconds * 1000), 1)
@@ -114,6 +119,13 @@ class RedisStore:
             return question()
         except (redis.RedisError, OSError) as problem:
             raise StoreAway(type(problem).__name__) from problem
+
+
+def _named(found: Mapping[bytes, T]) -> Iterator[tuple[str, T]]:
+    """*found* by its names as text; what has no such name is none of ours."""
+    for name, value in found.items():
+        with suppress(UnicodeDecodeError):
+            yield name.decode(), value
 
 
 def _client(url: str, seconds: float) -> redis.Redis:

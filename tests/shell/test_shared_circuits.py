@@ -1,6 +1,7 @@
 """Circuits of several processes over a real Redis: two boards, each with a clock and a memory of its own."""
 
 import contextlib
+import json
 import logging
 import secrets
 import threading
@@ -29,15 +30,16 @@ SPENT = Judgement(Verdict.EXHAUSTED, "upstream status 429 (exhausted)", 429, "ch
 
 
 class Switch:
-    """A store that can be out of reach."""
+    """A store that can be out of reach, as a whole or for the questions *lost*."""
 
     def __init__(self, store: RedisStore) -> None:
         self.store = store
         self.away = False
+        self.lost: set[str] = set()
 
     def __getattr__(self, name):
         def ask(*args):
-            if self.away:
+            if self.away or name in self.lost:
                 raise StoreAway
             return getattr(self.store, name)(*args)
 
@@ -359,3 +361,67 @@ def test_many_processes_at_once_lose_no_charge(house):
         thread.join(20)
     house.settle()
     assert [worker.fails() for worker in workers] == [40] * 4
+
+
+def test_a_request_that_goes_without_the_probe_leaves_its_lease_to_the_holder(house, two):
+    """circuit-breaker 28b: who has nobody else to ask must not keep the probe taken once its holder is gone"""
+    one, _ = two
+    one.say(*[FAILED] * 5)
+    house.settle()
+    house.pass_(61.0)
+    assert one.admit(A, "m", "probe", alone=False)
+    assert one.admit(A, "m", "last", alone=True)
+    one.release(A, "m", "last")
+    assert one.gate(A, "m").state == "leased"
+    one.release(A, "m", "probe")
+    one.turn()
+    assert one.gate(A, "m").state == "free"
+
+
+def test_a_store_that_goes_between_reading_and_writing_counts_nothing_twice(house, two, heard):
+    """circuit-breaker 79: the fifth charge opens, and is told, however far it came"""
+    one, _ = two
+    one.say(FAILED, FAILED, FAILED)
+    one.switch.lost = {"swap"}
+    one.say(FAILED)
+    assert one.fails() == 4
+    one.switch.lost = set()
+    house.settle()
+    one.switch.lost = {"swap"}
+    one.say(FAILED)
+    assert one.blocked() and one.fails() == 5
+    assert (heard(), one.polls) == ([("circuit_breaker.open", 5)], [A])
+
+
+def test_a_reset_whose_store_goes_meanwhile_says_what_it_cleared(house, two):
+    one, _ = two
+    one.say(FAILED)
+    one.switch.lost = {"swap"}
+    assert [str(done.previous) for done in one.reset(A)] == ["closed"]
+    assert one.fails() is None
+
+
+GARBAGE = {
+    "not ours": b"\xff\x00 nothing",
+    "an instant beyond the calendar": ["open", False, 5, 0, 0.0, None, 10**17, 1, 1, "x", 503, 1, 1, 1, 0, None],
+    "an instant before it": ["open", False, 5, 0, 0.0, None, -(10**17), 1, 1, "x", 503, -(10**17), 1, 1, 0, None],
+    "a wait beyond it": ["open", False, 5, 0, 1e300, None, 1_700_000_000_000, 1, 1, "x", 503, 1, 1, 1, 0, None],
+    "a pin beyond it": ["open", False, 5, 0, 0, [1e300, "account", 0], 1_700_000_000_000, 1, 1, "x", 0, 1, 1, 1, 0, 1],
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_whatever_stands_in_the_store_a_process_starts_and_counts(house, what):
+    """circuit-breaker 79: the store never costs anybody a request, or a process its start"""
+    found = GARBAGE[what]
+    data = found if isinstance(found, bytes) else json.dumps(found).encode()
+    client = house.store._client
+    client.hset(house.store._hash(A), mapping={"m": data, b"\xff": data})
+    client.sadd(house.store._prefix, A, b"\xfe")
+    client.hset(f"{house.store._prefix}:resets", mapping={b"\xff": b"soon", f"{A}\nm": b"never"})
+    worker = house.worker(mono=1.0)
+    assert worker.calm and worker.status(NAMES, True)
+    worker.say(FAILED)
+    assert worker.fails() == 1
+    late = house.worker(mono=7.0)
+    assert late.fails() == 1
