@@ -89,7 +89,7 @@ def test_a_request_in_flight_is_on_top_at_once_ticks_and_ends_in_its_place(hotel
         # Later ones stand under what is in flight.
         hotel.chat("Beta/glm-4.6")
         expect(rows(page)).to_have_count(before + 2)
-        assert rows(page).first.get_attribute("data-id") == identity
+        expect(rows(page).first).to_have_attribute("data-id", identity)
         expect(top.locator("[data-column=duration]")).to_have_text(re.compile(r"^[1-9]\d? s$"))
         hold.release()
         same = page.locator(f"tr[data-id='{identity}']")

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.pages.readable import FAINT
 from tests.wire.product import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
@@ -69,9 +70,32 @@ def test_a_viewer_finds_no_dead_link_either(hotel, viewer_page, lived_in):
     assert not [path for path in visited if path.endswith(("/add/", "/delete/"))]
 
 
-def test_no_page_scrolls_sideways(hotel, page, lived_in):
+@pytest.fixture
+def everywhere(hotel, lived_in):
+    """The pages that a walk starts from, and a form with a table in it."""
+    group = hotel.product.api("GET", "/api/failover-groups").json()["groups"][0]
+    return (*STARTS, "/requests/", "/logs/", f"/failover/failovergroup/{group['id']}/change/")
+
+
+@pytest.mark.timeout(120, func_only=True)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_a_page_says_can_be_read_in_both_themes(hotel, page, everywhere, theme):
+    """operations 2.3: contrast of at least 4.5:1."""
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    faint = {}
+    for path in everywhere:
+        page.goto(hotel.url + path)
+        expect(page.locator("h1").first).to_be_visible()
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        if found := page.evaluate(FAINT):
+            faint[path] = found
+    assert faint == {}
+
+
+@pytest.mark.timeout(120, func_only=True)
+def test_no_page_scrolls_sideways(hotel, page, everywhere):
     """operations 2.1: from 360 to 2560 px wide tables scroll inside their own box."""
-    for path in STARTS:
+    for path in everywhere:
         page.goto(hotel.url + path)
         page.wait_for_load_state("load")
         expect(page.locator("h1").first).to_be_visible()
