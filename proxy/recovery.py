@@ -11,10 +11,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+import msgspec
+
 from failover import verdict
 from failover.resolve import Candidate
 from providers.upstream.interface import Response
-from proxy import reasons, shutdown
+from proxy import reasons, secrecy, shutdown
 from proxy.attempt import BODILESS, Attempt
 from proxy.chat_attempt import Broken, ChatAttempt
 from proxy.dialects.continuing import continued
@@ -119,7 +121,7 @@ class Finisher(ChatAttempt):
         if not seam.asked or further is None or not PREFILL.works(self._provider.id, self._model.model_id):
             return await super()._open(reissues=reissues)
         self._element.recovery, self._seam = "prefill", seam
-        exchange.body = further  # so that an error text that repeats what was delivered is withheld too
+        exchange.body = further
         try:
             failure = await super()._open(reissues=reissues)
         finally:
@@ -146,6 +148,12 @@ class Finisher(ChatAttempt):
             self._turned_down = True
             return Failure("provider_bad_request")
         return super()._judge_refusal(refused, http=http, healed=healed)
+
+    def _keep(self, words: str) -> str:
+        """What was delivered is content of the request by now, also for a text that comes behind it."""
+        kept = super()._keep(words)
+        delivered = {"delivered": msgspec.Raw(msgspec.json.encode(self._broken.kept.text))}
+        return secrecy.WITHHELD if kept and secrecy.fenced(words, delivered) else kept
 
     async def _take(self, response: Response) -> Failure | None:
         # The client's first bytes came from the first candidate.

@@ -47,11 +47,11 @@ async def _body(response: Response, limit: int, until: float) -> tuple[bytes, bo
     """(what came of the body, whether that is all)"""
     response.deadline(min(until, asyncio.get_running_loop().time() + ERROR_SECONDS))
     try:
-        body = await response.read(limit)
-        # Nobody asked for compression: such bytes are no text that could be shown or kept.
-        return (b"" if response.header(b"content-encoding") not in PLAIN else body), True
+        body, whole = await response.read(limit), True
     except UpstreamError as problem:
-        return problem.partial, False
+        body, whole = problem.partial, False
+    # Nobody asked for compression: such bytes are no text that could be shown or kept.
+    return (body if response.header(b"content-encoding") in PLAIN else b""), whole
 
 
 def judge(

@@ -198,6 +198,8 @@ class Walk:
         waiting = [element.candidate for element in full.elements if self._may_still_ask(element.candidate)]
         if not waiting:
             return self._failure
+        if self._out_of_time():
+            return self._timed_out()
         wait = min(self._policy.saturation_max_wait, self._exchange.deadline - time.monotonic())
         try:
             candidate = await full.first_free(waiting, self._tools.sleep, wait)
@@ -205,7 +207,7 @@ class Walk:
             if not self._client_left():
                 raise
             return self._left_in_a_pause(busy=True)
-        if candidate is not None:
+        if candidate is not None and not self._out_of_time():
             return await self._ask_freed(candidate)
         self._name(full.elements[-1])
         self._failed(terminal.full())

@@ -22,6 +22,7 @@ COMMENT = b": model-hotel recovered\n\n"
 
 _members = msgspec.json.Decoder(Members).decode
 _items = msgspec.json.Decoder(list[Members]).decode
+_parts = msgspec.json.Decoder(list[Raw]).decode
 _value = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _NOTHING = Raw(b"null")
@@ -88,7 +89,7 @@ class RecoveredStream(KeptStream):
             return event.raw
         try:
             top = _members(event.data)
-            choices = _items(top["choices"]) if "choices" in top else []
+            choices = _items(top["choices"]) if populated(top.get("choices", _NOTHING)) else []
             says = self._join_choice(choices[0]) if choices else True
         except (msgspec.MsgspecError, RecursionError):
             return event.raw  # no chat chunk
@@ -108,7 +109,7 @@ class RecoveredStream(KeptStream):
     def _join_choice(self, choice: Members) -> bool:
         """Change *choice*; whether it still says something."""
         ends = populated(choice.get("finish_reason", _NOTHING))
-        delta = _members(choice.get("delta", Raw(b"{}")))
+        delta = _members(choice["delta"]) if populated(choice.get("delta", _NOTHING)) else {}
         if self._told:
             delta.pop("role", None)
         for name in REASONING:
@@ -120,7 +121,8 @@ class RecoveredStream(KeptStream):
         if ends or any(name != "role" and populated(value) for name, value in delta.items()):
             text += self._seam.end()
         if text:
-            delta["content"] = Raw(_encode(text))
+            parts = _parts(delta["content"]) if "content" in delta else None
+            delta["content"] = Raw(_encode(text if parts is None else [{"type": "text", "text": text}, *parts]))
         choice["delta"] = Raw(_encode(delta))
         return ends or bool(delta)
 

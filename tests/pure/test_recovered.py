@@ -174,6 +174,25 @@ def test_content_in_parts_is_another_answer_before_the_seam_and_passes_behind_it
     assert not stream.kept.unfinished
 
 
+def test_content_in_parts_comes_behind_the_text_kept_back_for_the_seam():
+    parts = {"content": [{"type": "text", "text": "three"}]}
+    out = fed(after("one two three", Continuation), *said("one two "), chunk(parts))
+    assert frames(out)[0]["choices"][0]["delta"] == {
+        "content": [{"type": "text", "text": "one two "}, *parts["content"]]
+    }
+
+
+def test_a_last_chunk_without_a_delta_belongs_to_the_answer_too():
+    """beyond 1: one id, usage summed, and no text behind the end"""
+    stream = after("one two three", Continuation, send_usage=True)
+    end = chunk(choices=[{"index": 0, "delta": None, "finish_reason": "stop"}])
+    last = chunk(choices=None, usage={"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7})
+    out = frames(fed(stream, *said("one "), end, last, DONE))
+    assert [frame["id"] for frame in out] == ["a", "a"]
+    assert out[0]["choices"][0] == {"index": 0, "delta": {"content": "one "}, "finish_reason": "stop"}
+    assert out[1]["usage"]["total_tokens"] == 7 + BILLED.total
+
+
 def test_an_end_marker_behind_nothing_is_no_end():
     stream = after("one", Continuation)
     assert fed(stream, ROLE, DONE) == b""

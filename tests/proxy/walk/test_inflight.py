@@ -572,6 +572,26 @@ async def test_the_wait_ends_with_the_time_of_the_request(both_full: Stage):
     assert both_full.waits == [pytest.approx(20.0, abs=0.5)]
 
 
+async def test_nobody_is_asked_once_the_time_of_the_request_is_over(
+    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
+    """failover-loop 4.1: no further attempt starts, also at a provider that has room by now"""
+    stage.member("A", provider_a.url, most=1)
+    stage.member("B", provider_b.url)
+    stage.set(request_timeout="150ms")
+    slot = stage.fill("A")
+    provider_b.script(silence())
+    with FakeProvider() as provider_c:
+        stage.member("C", provider_c.url)
+        provider_c.script(silence())
+        task = asyncio.create_task(stage.ask())
+        await provider_c.until(lambda: len(provider_c.calls) == 1)
+        stage.windows.release(slot, None)
+        got = await task
+    assert got.said == (504, "request timed out for model hotel/g")
+    assert stage.row.error_kind == "failover_timeout" and not provider_a.calls
+
+
 async def test_a_prompt_too_long_for_a_full_candidate_does_not_wait_for_it(
     stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):

@@ -571,6 +571,17 @@ async def test_an_error_text_that_repeats_what_was_delivered_is_kept_nowhere(
     assert "detail" not in (ab.row.attempts or [])[1]
 
 
+async def test_an_error_event_that_repeats_what_was_delivered_is_kept_nowhere(
+    ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
+    """failover-loop 15.3: the same once the second candidate has begun to answer"""
+    provider_a.script(CUT)
+    provider_b.script(events(delta("mb", content=WORDS[40]), {"error": {"message": f"stuck behind {WHOLE[:60]}"}}))
+    await ab.ask(stream=True)
+    assert (ab.row.state, ab.row.error_message) == ("failed", "provider error text withheld")
+    assert "detail" not in (ab.row.attempts or [])[1]
+
+
 async def test_a_full_provider_is_skipped_and_counts_as_no_recovery(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from modelhotel.core import events
+from proxy import refusals
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import FakeProvider, answer, completion, reply, status
 
@@ -317,8 +318,9 @@ async def test_the_candidates_key_in_an_answer_is_masked_others_stay(abc: Stage,
     assert got.json["choices"][0]["message"]["content"] == "[redacted] and sk-bbbbbbbbbbbbbbbb2222"
 
 
-async def test_a_compressed_error_body_is_shown_to_nobody(abc: Stage, provider_a: FakeProvider):
-    packed = gzip.compress(b'{"error":{"message":"bad"}}')
+@pytest.mark.parametrize("size", [0, refusals.ERROR_FORWARDED], ids=["short", "longer than what is read"])
+async def test_a_compressed_error_body_is_shown_to_nobody(abc: Stage, provider_a: FakeProvider, size: int):
+    packed = gzip.compress(b'{"error":{"message":"bad"}}') + bytes(range(256)) * (size // 256)
     provider_a.script(status(400, packed, headers={"Content-Encoding": "gzip"}))
     got = await abc.ask()
     assert got.status == 400
