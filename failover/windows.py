@@ -150,20 +150,6 @@ class Windows:
                 self.forget(provider_id)
 
 
-class _Learning:
-    """What the options in force say, read anew only when those were swapped."""
-
-    def __init__(self) -> None:
-        self._read: tuple[Options, Learning] | None = None
-
-    def __call__(self) -> Learning:
-        values = options.current()
-        read = self._read
-        if read is None or read[0] is not values:
-            read = self._read = values, of_options(values)
-        return read[1]
-
-
 def of_options(values: Options) -> Learning:
     return Learning(
         values[catalogue.INFLIGHT_LIMITER_ENABLED],
@@ -172,7 +158,8 @@ def of_options(values: Options) -> Learning:
     )
 
 
-_windows = Windows(SYSTEM, _Learning())
+_learning = options.derived(of_options)
+_windows = Windows(SYSTEM, lambda: _learning(options.current()))
 
 
 def windows() -> Windows:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from modelhotel.core import catalogue
+from modelhotel.core import catalogue, options
 from modelhotel.core.options import Options
 
 DEFAULT_STATUSES = ("5xx", "429", "401", "402", "403", "404", "499")
@@ -149,13 +149,5 @@ def _read(opts: Options) -> Policy:
     )
 
 
-_last: tuple[Options, Policy] | None = None
-
-
-def of(opts: Options) -> Policy:
-    """The policy that *opts* state; read anew only when the options were swapped."""
-    global _last
-    last = _last
-    if last is None or last[0] is not opts:
-        last = _last = opts, _read(opts)
-    return last[1]
+#: The policy that options state; read anew only when they were swapped.
+of = options.derived(_read)

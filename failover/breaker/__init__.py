@@ -10,7 +10,6 @@ from failover.breaker.store import News, Store
 from failover.caps import CAPS
 from modelhotel.core import options
 from modelhotel.core.clock import SYSTEM
-from modelhotel.core.options import Options
 from providers import cache
 
 log = logging.getLogger("circuit-breaker")
@@ -19,18 +18,11 @@ log = logging.getLogger("circuit-breaker")
 openings: list[Callable[[str], None]] = []
 
 
-class _Settings:
-    """The breaker's settings of the options in force, read anew only when those were swapped."""
+_read = options.derived(of_options)
 
-    def __init__(self) -> None:
-        self._read: tuple[Options, BreakerSettings] | None = None
 
-    def __call__(self) -> BreakerSettings:
-        values = options.current()
-        read = self._read
-        if read is None or read[0] is not values:
-            read = self._read = values, of_options(values)
-        return read[1]
+def _settings() -> BreakerSettings:
+    return _read(options.current())
 
 
 def _name_of(provider_id: str) -> str:
@@ -48,7 +40,7 @@ def _opened(provider_id: str) -> None:
 
 
 def _new() -> Board:
-    return Board(SYSTEM, _Settings(), _name_of, opened=_opened)
+    return Board(SYSTEM, _settings, _name_of, opened=_opened)
 
 
 _board = _new()
@@ -68,7 +60,7 @@ def reset_board() -> Board:
 def share(store: Store, send: Callable[[News], None]) -> SharedBoard:
     """From now on the circuits are those of all processes; the board, to be started and stopped."""
     global _board
-    _board = shared = SharedBoard(SYSTEM, _Settings(), _name_of, opened=_opened, store=store, send=send)
+    _board = shared = SharedBoard(SYSTEM, _settings, _name_of, opened=_opened, store=store, send=send)
     return shared
 
 

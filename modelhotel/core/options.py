@@ -264,6 +264,20 @@ def current() -> Options:
     return SNAPSHOT.current
 
 
+def derived(read: Callable[[Options], T]) -> Callable[[Options], T]:
+    """What *read* makes of options, made anew only when they are not those of the last call."""
+    last: tuple[Options, T] | None = None
+
+    def of(values: Options) -> T:
+        nonlocal last
+        kept = last
+        if kept is None or kept[0] is not values:
+            kept = last = values, read(values)
+        return kept[1]
+
+    return of
+
+
 def on_change(option: Option[T], tell: Callable[[T], None]) -> Callable[[], None]:
     """Call *tell* with the new value whenever that of *option* changes; the returned callable ends it.
 

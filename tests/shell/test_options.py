@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelhotel.core import options
 from modelhotel.core.options import BadValue, Option, Registry, show_duration
 
 
@@ -204,3 +205,11 @@ def test_an_option_whose_default_is_no_value_can_not_be_declared():
         registry(option("int", "200", minimum=0, maximum=100))
     with pytest.raises(ValueError, match="twice"):
         registry(option("csv", ""), option("csv", ""))
+
+
+def test_what_is_derived_of_options_is_made_once_for_each_set_of_them():
+    made = []
+    of = options.derived(lambda values: made.append(values) or len(made))
+    one, other = options.REGISTRY.values({}, {}), options.REGISTRY.values({}, {})
+    assert [of(one), of(one), of(other), of(other), of(one)] == [1, 1, 2, 2, 3]
+    assert made == [one, other, one]
