@@ -221,11 +221,12 @@ HAPPENING = st.one_of(
     st.tuples(st.just("comes"), st.sampled_from("ab")),
     st.tuples(st.just("waits"), st.sampled_from(["a", "ab", "ba"])),
     st.tuples(st.just("waits"), st.just("b")),
-    st.tuples(st.just("ends"), st.integers(0, 9), st.booleans()),
+    st.tuples(st.just("ends"), st.integers(0, 9), st.sampled_from([True, False, None])),
     st.tuples(st.just("is refused"), st.integers(0, 9)),
     st.tuples(st.just("gives up"), st.integers(0, 9)),
     st.tuples(st.just("says remaining 0"), st.sampled_from("ab")),
     st.tuples(st.just("time passes"), st.sampled_from([1.0, 30.0, 61.0])),
+    st.tuples(st.just("is set"), st.booleans(), st.sampled_from([1, 2, 5]), st.sampled_from([30.0, 60.0])),
 )
 
 
@@ -272,6 +273,8 @@ class Crowd:
             windows.cap(*args)
         elif what == "time passes":
             self.house.clock.advance(*args)
+        elif what == "is set":
+            self.house.rules = Learning(*args)
 
     async def check(self):
         windows = self.house.windows
@@ -288,26 +291,36 @@ class Crowd:
         assert not any(left & set(pids) for pids, _ in self.waiting), "somebody sleeps beside a free slot"
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.lists(HAPPENING, min_size=1, max_size=5), max_size=15))
+#: What happens in one turn of the loop happens before anybody who was woken by it has run.
+TURNS = st.lists(st.lists(HAPPENING, min_size=1, max_size=5), max_size=15)
+
+
+async def play(turns):
+    crowd = Crowd()
+    for turn in turns:
+        for happening in turn:
+            crowd.happen(*happening)
+        await crowd.check()
+    for _, task in crowd.waiting:
+        task.cancel()
+    await settle()
+    assert not crowd.house.windows._waiting
+    while crowd.held:
+        crowd.happen("ends", 0, True)
+    assert not any(crowd.house.windows.running().values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(TURNS)
 def test_whatever_happens_no_slot_is_lost_and_nobody_sleeps_beside_a_free_one(turns):
-    """What happens in one turn of the loop happens before anybody who was woken by it has run."""
+    asyncio.run(play(turns))
 
-    async def play():
-        crowd = Crowd()
-        for turn in turns:
-            for happening in turn:
-                crowd.happen(*happening)
-            await crowd.check()
-        for _, task in crowd.waiting:
-            task.cancel()
-        await settle()
-        assert not crowd.house.windows._waiting
-        while crowd.held:
-            crowd.happen("ends", 0, True)
-        assert not any(crowd.house.windows.running().values())
 
-    asyncio.run(play())
+@pytest.mark.slow
+@settings(max_examples=3000, deadline=None)
+@given(TURNS)
+def test_no_slot_is_lost_in_thousands_of_crowds(turns):
+    asyncio.run(play(turns))
 
 
 def test_the_rules_are_the_settings():

@@ -143,8 +143,9 @@ class Traffic(RuleBasedStateMachine):
     @rule()
     def somebody_comes(self):
         self.window.review(self.now, self.rules)
+        assert not self.window.limit or self.rules.enabled
         running, limit = self.running, self.limit()
-        entered = self.window.enter(self.ceiling, True)
+        entered = self.window.enter(self.ceiling, self.rules.enabled)
         assert entered == (running < limit)
         self.running += entered
 
@@ -155,14 +156,22 @@ class Traffic(RuleBasedStateMachine):
         self.window.leave()
         self.running -= 1
         self.window.learn(clean, self.now, self.rules)
-        if not before or self.now - self.quiet_since >= self.rules.forget_after:
+        if not before or not self.rules.enabled or self.now - self.quiet_since >= self.rules.forget_after:
             assert not self.window.limit
         else:
             self.clean_in_a_row = self.clean_in_a_row + 1 if clean else 0
-            grown = self.clean_in_a_row == self.rules.grow_after
+            grown = self.clean_in_a_row >= self.rules.grow_after
             assert self.window.limit == before + grown
             if grown:
                 self.clean_in_a_row = 0
+
+    @precondition(lambda self: self.running)
+    @rule()
+    def a_client_hangs_up(self):
+        before = self.window.limit, self.window.good_runs
+        self.window.leave()
+        self.running -= 1
+        assert (self.window.limit, self.window.good_runs) == before
 
     @precondition(lambda self: self.running)
     @rule(wait=st.sampled_from([0.0, 2.0, 60.0]))
@@ -191,6 +200,12 @@ class Traffic(RuleBasedStateMachine):
     def the_operator_sets_a_ceiling(self, ceiling):
         self.ceiling = ceiling
 
+    @rule(
+        enabled=st.booleans(), grow_after=st.sampled_from([1, 3, 5]), forget_after=st.sampled_from([30.0, 60.0, 600.0])
+    )
+    def a_setting_changes(self, enabled, grow_after, forget_after):
+        self.rules = Learning(enabled, grow_after, forget_after)
+
     @invariant()
     def what_was_let_in_is_counted_and_a_limit_is_never_below_one(self):
         assert self.window.inflight == self.running >= 0
@@ -198,4 +213,9 @@ class Traffic(RuleBasedStateMachine):
 
 
 TestTraffic = Traffic.TestCase
-TestTraffic.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTraffic.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+class TestMuchTraffic(Traffic.TestCase):
+    settings = settings(max_examples=3000, stateful_step_count=50, deadline=None)
+    pytestmark = pytest.mark.slow
