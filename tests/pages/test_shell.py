@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from tests.pages.boards import busy
 from tests.upstream.server import answer, status
+from tests.wire.product import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
 #: Notes every event, and the longest pause between two frames once the page stands.
@@ -25,7 +26,16 @@ document.addEventListener("DOMContentLoaded", async () => {
   requestAnimationFrame(look);
 });
 """
+#: Keeps the text of every toast.
+TOASTS = """() => {
+  window.told = [];
+  new MutationObserver((changes) => {
+    for (const node of changes.flatMap((change) => [...change.addedNodes]))
+      if (node.matches?.(".mh-toast")) told.push(node.querySelector(".mh-toast-text").textContent);
+  }).observe(document.body, { childList: true, subtree: true });
+}"""
 RESET = "/api/failover-groups/circuit-breaker/reset"
+STATUS = "/api/failover-groups/circuit-breaker-status"
 
 
 def own_page(hotel, **options):
@@ -67,6 +77,44 @@ def test_a_circuit_that_opens_is_told_by_a_toast_and_counted_in_the_navigation(h
         expect(page.locator(".mh-toast")).to_have_count(1)  # a changed setting is no toast
     finally:
         hotel.product.api("DELETE", "/api/settings", json={"keys": ["circuit_breaker_span_models"]})
+
+
+def test_an_outage_and_its_recovery_are_two_openings_and_a_closing_on_an_open_page(hotel, page):
+    """circuit-breaker 68b, for the dashboard: nothing is told of the steps to half-open."""
+
+    def due():
+        return hotel.product.api("GET", STATUS).json()["half_open"]
+
+    values = {
+        "circuit_breaker_cooldown": "1s",
+        "circuit_breaker_threshold": "1",
+        "server_error_retry_enabled": "false",
+    }
+    hotel.product.api("POST", RESET)
+    hotel.product.api("PUT", "/api/settings", json=values)
+    hotel.a.script(status(503), model="flaky")
+    try:
+        page.goto(f"{hotel.url}/settings/")
+        page.evaluate(TOASTS)
+        hotel.chat("Alpha/flaky")
+        expect(page.locator(".mh-toast")).to_have_count(1)
+        assert eventually(due, 10)
+        hotel.chat("Alpha/flaky")
+        expect(page.locator(".mh-toast", has_text="after 1 failed retry")).to_be_visible()
+        hotel.a.script(answer("from A"), model="flaky")
+        assert eventually(due, 10)
+        assert hotel.chat("Alpha/flaky").status_code == 200
+        expect(page.locator(".mh-toast[data-tone=success]")).to_be_visible()
+    finally:
+        hotel.product.api("DELETE", "/api/settings", json={"keys": list(values)})
+        hotel.a.script(answer("from A"), model="flaky")
+    said = "Provider Alpha circuit breaker: "
+    down = f"{said}open for model flaky: upstream status 503"
+    assert page.evaluate("told") == [
+        down,
+        f"{down} (backing off after 1 failed retry, next retry in 2s)",
+        f"{said}closed for model flaky",
+    ]
 
 
 def test_quota_pinned_providers_have_a_line_of_their_own(hotel, page):

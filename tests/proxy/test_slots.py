@@ -317,7 +317,8 @@ def test_whatever_happens_no_slot_is_lost_and_nobody_sleeps_beside_a_free_one(tu
 
 
 @pytest.mark.slow
-@settings(max_examples=3000, deadline=None)
+@pytest.mark.timeout(180, func_only=True)
+@settings(max_examples=1500, deadline=None)
 @given(TURNS)
 def test_no_slot_is_lost_in_thousands_of_crowds(turns):
     asyncio.run(play(turns))

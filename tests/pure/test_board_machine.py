@@ -216,5 +216,5 @@ TestTraffic.settings = settings(max_examples=25, stateful_step_count=40, deadlin
 
 
 class TestMuchTraffic(Traffic.TestCase):
-    settings = settings(max_examples=2000, stateful_step_count=50, deadline=None)
-    pytestmark = pytest.mark.slow
+    settings = settings(max_examples=1000, stateful_step_count=25, deadline=None)
+    pytestmark = [pytest.mark.slow, pytest.mark.timeout(180, func_only=True)]

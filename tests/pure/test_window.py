@@ -217,5 +217,5 @@ TestTraffic.settings = settings(max_examples=100, stateful_step_count=40, deadli
 
 
 class TestMuchTraffic(Traffic.TestCase):
-    settings = settings(max_examples=3000, stateful_step_count=50, deadline=None)
-    pytestmark = pytest.mark.slow
+    settings = settings(max_examples=1500, stateful_step_count=40, deadline=None)
+    pytestmark = [pytest.mark.slow, pytest.mark.timeout(180, func_only=True)]

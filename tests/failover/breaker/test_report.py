@@ -154,7 +154,7 @@ def test_a_new_window_counts_from_one(board, clock, told):
 
 
 def test_an_outage_and_its_recovery_leave_five_lines(board, clock, lines, told):
-    """part of circuit-breaker 68b"""
+    """circuit-breaker 68b, for the log"""
     board.say(*[status(502)] * 5)
     clock.advance(60)
     board.fail_probe(verdict.probe_failed(200))
