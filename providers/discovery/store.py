@@ -4,9 +4,11 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import DatabaseError, transaction
+from django.db.models import Count
 
 from modelhotel.core import changes
 from modelhotel.core.actor import SYSTEM as SYSTEM_ACTOR
@@ -17,6 +19,7 @@ from providers.kinds.base import Listed
 from providers.models import Model, Provider
 
 log = logging.getLogger("discovery")
+inventory = logging.getLogger("providers")
 
 NO_MODELS = "provider returned no models"
 _LENGTHS = {"owned_by": 200, "display_name": 512}
@@ -125,24 +128,35 @@ def note(provider: Provider, listing: str, access: str, now: datetime, *, scanne
     with transaction.atomic():
         Provider.objects.filter(pk=provider.pk).update(**facts)
         if not listing:
-            _mark(Provider.objects.filter(pk=provider.pk, inventory_stale=True), False)
-
-
-def _mark(rows: Any, stale: bool) -> None:
-    """Inside a transaction. The mark is part of what routing reads, so a change of it raises the version."""
-    if rows.update(inventory_stale=stale):
-        changes.record(("providers",), None, SYSTEM_ACTOR)
-
-
-def _with_models(ids: Iterable[Any]) -> set[Any]:
-    wanted = list(ids)
-    return set(Model.objects.filter(provider_id__in=wanted).values_list("provider_id", flat=True).distinct())
+            _mark([provider.pk], stale=False)
 
 
 def mark_stale(ids: Iterable[Any]) -> None:
     """Mark those of *ids* that have models (there is nothing to keep of the others)."""
     with transaction.atomic():
-        _mark(Provider.objects.filter(pk__in=_with_models(ids), inventory_stale=False), True)
+        _mark(list(ids), stale=True)
+
+
+def _mark(ids: list[Any], *, stale: bool) -> None:
+    """Inside a transaction. The mark is part of what routing reads, so a change of it raises the version."""
+    rows = Provider.objects.filter(pk__in=ids, inventory_stale=not stale).annotate(kept=Count("models"))
+    if stale:
+        rows = rows.filter(kept__gt=0)
+    turned = list(rows)
+    if not Provider.objects.filter(pk__in=[row.pk for row in turned]).update(inventory_stale=stale):
+        return
+    changes.record(("providers",), None, SYSTEM_ACTOR)
+    for row in turned:
+        transaction.on_commit(partial(_tell_mark, row, stale))
+
+
+def _tell_mark(row: Any, stale: bool) -> None:
+    attrs = {"provider": row.name, "provider_id": str(row.pk), "models": row.kept}
+    if stale:
+        attrs["error"] = row.last_model_fetch_error or row.last_availability_error
+        inventory.warning("providers: inventory marked stale", extra={"attrs": attrs})
+    else:
+        inventory.info("providers: inventory fresh again", extra={"attrs": attrs})
 
 
 def has_healthy_alternative(provider: Provider) -> bool:

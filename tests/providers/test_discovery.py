@@ -417,9 +417,12 @@ def bare(name: str) -> list[str]:
     return [entry.provider.name for entry in table.SNAPSHOT.current.bare(name)]
 
 
-def test_a_failed_refresh_next_to_a_healthy_provider_is_stale(api: Api, told: list[events.Event]):
+def test_a_failed_refresh_next_to_a_healthy_provider_is_stale(
+    api: Api, told: list[events.Event], caplog: pytest.LogCaptureFixture
+):
     """part of providers 57, providers 59, part of circuit-breaker 73. A manual scan of all."""
     with FakeProvider(models=["m"]) as a, FakeProvider(models=["m"]) as b:
+        caplog.set_level(logging.INFO, "providers")
         for name, upstream in (("A", a), ("B", b)):
             api.provider(upstream, name=name)
         api.post("/providers/discover-all")
@@ -437,6 +440,16 @@ def test_a_failed_refresh_next_to_a_healthy_provider_is_stale(api: Api, told: li
         assert bare("m") == ["A", "B"]
     assert of_type(told, "discovery.provider_fetched") == [{"provider": "A", "count": 1}]
     assert api.get(f"/providers/{shown['A']['id']}").json()["last_model_fetch_error"] == ""
+    attrs = {"provider": "A", "provider_id": shown["A"]["id"], "models": 1}
+    lines = [(r.levelname, r.getMessage(), r.attrs) for r in caplog.records if "inventory" in r.getMessage()]  # type: ignore[attr-defined]
+    assert lines == [
+        (
+            "WARNING",
+            "providers: inventory marked stale",
+            {**attrs, "error": shown["A"]["last_model_fetch_error"]},
+        ),
+        ("INFO", "providers: inventory fresh again", attrs),
+    ]
 
 
 def test_an_outage_of_everything_marks_nobody_until_one_is_back(api: Api):

@@ -202,6 +202,7 @@ class Traffic(RuleBasedStateMachine):
 
     def teardown(self):
         """No wedge: whatever happened, and though nobody of those that run ever ends."""
+        self.rules = replace(self.rules, enabled=True)
         self.clock.advance(FOR_EVER)
         self.board.take_advice({}, [])
         for model in MODELS:
