@@ -9,7 +9,7 @@ import pytest
 from modelhotel.core import events
 from proxy import walk
 from tests.proxy.walk.stage import Stage
-from tests.upstream.server import FakeProvider, Hold, after, answer, reply, silence, status
+from tests.upstream.server import FakeProvider, Hold, after, answer, reply, silence, stall_after, status
 
 
 @pytest.fixture
@@ -296,13 +296,36 @@ async def test_the_probes_lease_ends_when_its_client_hangs_up(ab: Stage, provide
     assert (await ab.ask()).json["choices"][0]["message"]["content"] == "from A"
 
 
+async def test_a_probe_whose_stream_stays_open_for_minutes_locks_nobody_out_for_longer_than_its_lease(
+    ab: Stage, provider_a: FakeProvider
+):
+    """failover-loop 107, circuit-breaker 28a"""
+    provider_a.script(status(402), stall_after(2), answer("from A"))
+    await ab.ask()
+    ab.clock.advance(90_000)
+    probe = ab.client(stream=True)
+    running = asyncio.create_task(probe.run())
+    await probe.until(b"data:")
+    assert (await ab.ask()).json["choices"][0]["message"]["content"] == "from B"  # B's, while the lease runs
+    ab.clock.advance(14.9)
+    assert (await ab.ask()).json["choices"][0]["message"]["content"] == "from B"
+    ab.clock.advance(0.2)
+    assert (await ab.ask()).json["choices"][0]["message"]["content"] == "from A"
+    assert ab.state("A") == "closed" and not running.done()
+    probe.left.set()
+    await running
+    assert ab.state("A") == "closed"
+
+
 async def test_alive_answers_leave_the_tally_of_a_closed_circuit_and_close_a_half_open_one(
     ab: Stage, provider_a: FakeProvider
 ):
     """failover-loop 108, circuit-breaker 3, circuit-breaker 29"""
     provider_a.script(*[status(500)] * 4, status(422), status(500), status(422))
-    for _ in range(6):
+    for fails in (1, 2, 3, 4, 4):
         await ab.ask()
+        assert (ab.state("A"), ab.fails("A")) == ("closed", fails)
+    await ab.ask()
     assert ab.state("A") == "open"
     ab.clock.advance(61)
     assert (await ab.ask()).status == 422

@@ -1,12 +1,13 @@
 """Spent quotas end to end: the provider's own words, the circuit that waits for them, and what the next client gets."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from modelhotel.core import events
 from tests.proxy.walk.stage import Stage
-from tests.upstream.server import FakeProvider, answer, reply, status
+from tests.upstream.server import FakeProvider, Hold, answer, reply, status
 
 A, B = (f"00000000-0000-4000-8000-{ord(name):012d}" for name in "AB")
 PAID = "insufficient_quota"
@@ -49,6 +50,23 @@ async def test_a_model_whose_window_is_spent_waits_and_its_siblings_are_served(a
     assert (await ab.ask()).status == 200
     assert ab.trail == [(-1, "A", None, None, "skipped"), (0, "B", 200, None, "success")]
     assert len(provider_a.calls) == 1
+
+
+@pytest.mark.parametrize("waits", [("120", "600"), ("600", "120")], ids=" then ".join)
+async def test_of_two_429s_in_flight_the_longer_wait_governs(ab: Stage, provider_a: FakeProvider, waits):
+    """circuit-breaker 47a, over the wire"""
+    first, second = (Hold(limited(WINDOW, retry_after=wait)) for wait in waits)
+    provider_a.script(first, second)
+    running = []
+    for hold in (first, second):
+        running.append(asyncio.create_task(ab.ask()))
+        await provider_a.until(hold.reached.is_set)
+    for hold, task in zip((first, second), running, strict=True):
+        hold.release()
+        assert (await task).status == 200
+    found = circuit(ab)
+    assert (found["pin_source"], found.get("failed_probes", 0)) == ("response", 0)
+    assert 600 <= found["cooldown_ms"] / 1000 <= 600 * 1.05
 
 
 async def test_a_refused_account_is_dark_for_every_model_and_says_so(ab: Stage, provider_a: FakeProvider):

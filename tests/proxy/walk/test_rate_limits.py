@@ -375,6 +375,31 @@ async def test_a_wait_of_nothing_is_no_tight_loop(value: str, wait: float, ab: S
     assert ab.waits == [wait] and len(provider_a.calls) == 2
 
 
+@pytest.mark.parametrize(
+    ("value", "kind", "state", "dark"),
+    [
+        ("0", "unknown", "closed", 0.0),
+        ("-5", "unknown", "closed", 0.0),
+        ("soon", "unknown", "closed", 0.0),
+        ("1.5", "saturated", "closed", 0.0),
+        ("99999999", "exhausted", "open", 3600.0),
+    ],
+)
+async def test_what_a_retry_after_without_words_does_to_the_circuit(
+    value: str, kind: str, state: str, dark: float, ab: Stage, provider_a: FakeProvider, added
+):
+    """part of failover-loop 104. The longest is cut to the ceiling of the pins and probed once an hour."""
+    provider_a.script(limited(retry_after=value))
+    assert (await ab.ask()).status == 200 and ab.waits == [pytest.approx(0.15)]
+    assert added() == {kind: 1} and ab.state("A") == state
+    assert ab.fails("A") == {"unknown": 1, "saturated": 0, "exhausted": 5}[kind]
+    if dark:
+        ab.clock.advance(dark - 1)
+        assert ab.board.gate(A, "m").state == "blocked"
+        ab.clock.advance(dark * 0.05 + 2)
+        assert ab.board.gate(A, "m").state == "free"
+
+
 async def test_a_date_is_waited_for_and_one_that_has_passed_states_nothing(ab: Stage, provider_a: FakeProvider):
     """failover-loop 104"""
 

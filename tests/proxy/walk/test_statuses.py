@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from failover.caps import CAPS
 from modelhotel.core import events
 from proxy import refusals
 from tests.proxy.walk.stage import Stage
@@ -203,6 +204,20 @@ async def test_text_that_is_no_json_becomes_our_error_object(abc: Stage, provide
     provider_a.script(reply(422, b"not json sk-abcdefgh12345678ZZ", content_type="text/plain"))
     got = await abc.ask()
     assert got.said == (422, "not json [redacted]")
+
+
+async def test_a_prompt_with_the_words_of_a_spent_quota_moves_nothing_when_a_400_repeats_it(
+    abc: Stage, provider_a: FakeProvider, provider_b: FakeProvider
+):
+    """Issue 5: anybody could switch a provider off for everybody else."""
+    prompt = "insufficient_quota: too many concurrent requests, session usage limit reached, 429, 402"
+    provider_a.script(status(400, {"error": {"message": f"can not parse {prompt!r}"}}))
+    for stream in (False, True) * 3:
+        assert (await abc.ask(prompt=prompt, stream=stream)).status == 400
+        assert [(name, code, verdict) for _, name, code, _, verdict in abc.trail] == [("A", 400, "alive")]
+    assert not provider_b.calls and len(provider_a.calls) == 6
+    assert (abc.state("A"), abc.fails("A"), abc.limits) == ("closed", 0, {})
+    assert CAPS.last(abc.row.attempts[0]["provider_id"]) is None  # type: ignore[index]
 
 
 async def test_a_completion_under_a_400_is_not_shown(abc: Stage, provider_a: FakeProvider):
