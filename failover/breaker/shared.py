@@ -54,6 +54,7 @@ class SharedBoard(Board):
         self._told_away = False
         self._work: deque[Callable[[], object]] = deque()
         self._stale: set[tuple[str, str]] = set()
+        self._behind = False
         self._served: set[tuple[str, str]] = set()
         self._leases: dict[tuple[str, str], tuple[object, str]] = {}
         self._noted_at = 0.0
@@ -159,7 +160,7 @@ class SharedBoard(Board):
             return super().admit(provider_id, model, holder, alone=False)
         if taken:
             self._leases[pair] = holder, token
-            self._send(News(lent=[(provider_id, model, rules.probe_lease)]))
+            self._send(News(lent=[pair]))
         if taken or pair not in self._leases:  # else this process knows better whose it is
             self._mark_lent(provider_id, model, holder if taken else None, now.mono)
         return taken
@@ -366,7 +367,7 @@ class SharedBoard(Board):
     def hear(self, news: News) -> None:
         """From another process; of any thread, and returns at once."""
         now = self.clock.monotonic()
-        for provider_id, model, _ in news.lent:
+        for provider_id, model in news.lent:
             self._mark_lent(provider_id, model, None, now)
         with self._lock:
             for provider_id, model in news.free:
@@ -377,8 +378,16 @@ class SharedBoard(Board):
             self._stale.update(news.changed)
             self._wake.set()
 
+    def catch_up(self) -> None:
+        """News may have been missed: read everything again. Of any thread, and returns at once."""
+        self._behind = True
+        self._wake.set()
+
     def _read_again(self) -> None:
         """Read what others have changed."""
+        if self._behind:
+            self._behind = False
+            self._read_everything()
         by_provider: dict[str, list[str]] = {}
         while self._stale:
             provider_id, model = self._stale.pop()
@@ -391,6 +400,18 @@ class SharedBoard(Board):
                 return
             with self._lock:
                 self._take_over(provider_id, models, found, self._moment())
+
+    def _read_everything(self) -> None:
+        if not self._near:
+            return  # joining in does more than that
+        try:
+            stored = self._store.read_all()
+        except StoreAway:
+            self._away()
+            return
+        for provider_id in {*stored, *self._circuits.providers()}:
+            with self._lock:
+                self._take_over(provider_id, None, stored.get(provider_id, {}), self._moment())
 
     def _deliver_notes(self) -> None:
         """Plain successes since the last time: others only have to know that there were some."""

@@ -38,9 +38,8 @@ class Store(Protocol):
 
 
 class News(msgspec.Struct, omit_defaults=True):
-    """What processes tell each other. Pairs are (provider id, model)."""
+    """What processes tell each other. Pairs are (provider id, model); *lent* and *free* are of probe leases."""
 
     changed: list[tuple[str, str]] = []
-    #: With the seconds for which the lease was taken.
-    lent: list[tuple[str, str, float]] = []
+    lent: list[tuple[str, str]] = []
     free: list[tuple[str, str]] = []

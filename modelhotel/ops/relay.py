@@ -50,6 +50,7 @@ class Relay:
         self._threads: list[threading.Thread] = []
         self._warned = float("-inf")
         self._lost = False
+        self._on_connect: list[Callable[[], None]] = []
         self._inbound: events.Event | None = None
         self._leave: Callable[[], None] = lambda: None
         self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {"event": self._event, "tables": self._tables}
@@ -69,6 +70,10 @@ class Relay:
     def on(self, topic: str, handle: Callable[[msgspec.Raw], None]) -> None:
         """*handle* is called in the listener's thread for what other processes send under *topic*."""
         self._handlers[topic] = handle
+
+    def on_connect(self, work: Callable[[], None]) -> None:
+        """*work* is called in the listener's thread after every (re)connect: messages may have been missed."""
+        self._on_connect.append(work)
 
     def _forward(self, event: events.Event) -> None:
         # Identity, not the thread: a handler in the listener's thread may publish an event of its own.
@@ -158,6 +163,8 @@ class Relay:
                     log.info("relay: Redis answers again")
                     self._lost = False
                 self.connected.set()
+                for work in self._on_connect:
+                    work()
                 self._revalidate()
             elif message["type"] == "message":
                 self._receive(message["data"])

@@ -94,6 +94,7 @@ def _circuits(url: str, channel: str, relay: "Relay") -> Service:
     store = RedisStore(url, f"{channel}:circuits")
     board = breaker.share(store, lambda news: relay.send("circuits", news))
     relay.on("circuits", lambda body: board.hear(msgspec.json.decode(body, type=News)))
+    relay.on_connect(board.catch_up)
 
     def stop() -> None:
         board.stop()

@@ -136,12 +136,16 @@ class TestRelay:
             got: list[bytes] = []
             here.on("note", lambda body: got.append(bytes(body)))
             assert here.connected.wait(5)
+            assert eventually(lambda: looks.count == 1)
+            reconnected: list[bool] = []
+            here.on_connect(lambda: reconnected.append(True))
             cut.off()
             assert eventually(lambda: not here.connected.is_set())
             time.sleep(1.2)  # several attempts
             cut.on()
             assert here.connected.wait(5)
             assert eventually(lambda: looks.count == 2)
+            assert reconnected == [True]
             other.send("note", 7)
             assert eventually(lambda: got == [b"7"])
         lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO]

@@ -147,6 +147,21 @@ def test_charges_of_all_processes_count_together_and_one_tells(house, two, heard
     assert one.row()["next_retry_at"] == other.row()["next_retry_at"]
 
 
+def test_a_process_that_missed_the_news_reads_everything_again(house, two):
+    """circuit-breaker 78: its channel broke and came back, and the store was there all the time"""
+    one, other = two
+    one.say(FAILED, provider=B)
+    house.settle()
+    house.cut.add(other)
+    one.say(*[FAILED] * 5)
+    one.reset(B)
+    house.settle()
+    assert not other.blocked() and other.fails(B) == 1
+    other.catch_up()
+    other.turn()
+    assert other.blocked() and other.fails(B) is None
+
+
 def test_a_success_of_one_forgives_for_all(house, two):
     one, other = two
     one.say(FAILED, FAILED, FAILED)
