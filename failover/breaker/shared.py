@@ -56,6 +56,7 @@ class SharedBoard(Board):
         self._stale: set[tuple[str, str]] = set()
         self._behind = False
         self._served: set[tuple[str, str]] = set()
+        self._unsaid: dict[tuple[str, str], float] = {}  # resets that the store has not heard of: POSIX time
         self._leases: dict[tuple[str, str], tuple[object, str]] = {}
         self._noted_at = 0.0
         self._tried_at = float("-inf")
@@ -205,13 +206,28 @@ class SharedBoard(Board):
             return []
 
         if not self._near or not self._change(provider_id, models, change, alone=False):
+            self._note_resets(provider_id, models)
             return super().reset_pairs([(provider_id, model) for model in models])
-        try:
-            self._store.note_reset(provider_id, models, self.clock.now().timestamp())
-        except StoreAway:
-            self._away()
+        self._note_resets(provider_id, models)
         self._tell_resets(found)
         return found
+
+    def _note_resets(self, provider_id: str, models: list[str]) -> None:
+        """For those who can not hear of it; the store itself hears of it when it is back."""
+        at = self.clock.now().timestamp()
+        self._unsaid |= {(provider_id, model): at for model in models}
+        if not self._near:
+            return
+        try:
+            self._say_resets()
+        except StoreAway:
+            self._away()
+
+    def _say_resets(self) -> None:
+        """Raises StoreAway."""
+        for (provider_id, model), at in tuple(self._unsaid.items()):
+            self._store.note_reset(provider_id, (model,), at)
+            self._unsaid.pop((provider_id, model), None)
 
     def forget(self, provider_id: str) -> None:
         super().forget(provider_id)
@@ -330,6 +346,7 @@ class SharedBoard(Board):
     def _join_in(self) -> None:
         """Make the replica and the store one; from then on the store leads."""
         try:
+            self._say_resets()
             stored, resets = self._store.read_all(), self._store.resets()
             for provider_id in {*stored, *self._circuits.providers()}:
                 self._unite(provider_id, stored.get(provider_id, {}), resets)
@@ -345,18 +362,21 @@ class SharedBoard(Board):
         """Raises StoreAway."""
         now = self._moment()
         offset = now.wall.timestamp() - now.mono
+        cleared: list[str] = []
         with self._lock:
             mine = {circuit.model: circuit for circuit in self._circuits.of(provider_id)}
             for model in {*mine, *found}:
-                own, theirs = mine.get(model), _readable(model, found.get(model), now)
-                if own is not None and (own.last_charged or 0.0) + offset < resets.get((provider_id, model), 0.0):
-                    own = None
+                versions = mine.get(model), _readable(model, found.get(model), now)
+                at = resets.get((provider_id, model), 0.0) - offset
+                own, theirs = (one if one and (one.last_charged or 0.0) >= at else None for one in versions)
                 kept = record.merged(own, theirs) if own is not None and theirs is not None else own or theirs
                 if kept is not None:
                     self._circuits.put(provider_id, kept)
-                elif model in mine:
+                    continue
+                cleared.append(model)
+                if model in mine:
                     self._circuits.drop(provider_id, model)
-            changes = self._changes(provider_id, None, found, (), now)
+            changes = self._changes(provider_id, None, found, [one for one in cleared if one in found], now)
         if changes and not self._store.swap(provider_id, changes):
             raise StoreAway  # another one was faster: all over again
         if changes:

@@ -305,6 +305,24 @@ def test_what_was_reset_meanwhile_stays_reset_unless_it_failed_again(house, two,
     assert one.blocked() is other.blocked() is charged_after
 
 
+@pytest.mark.parametrize("charged_after", [False, True])
+def test_what_was_reset_without_the_store_stays_reset_for_everybody(house, two, charged_after):
+    """circuit-breaker 79"""
+    one, other = two
+    one.say(*[FAILED] * 5)
+    house.settle()
+    one.switch.away = other.switch.away = True
+    house.pass_(5.0)
+    assert [str(done.previous) for done in one.reset(A)] == ["open"]
+    assert not one.blocked() and other.blocked()
+    house.pass_(5.0)
+    if charged_after:
+        other.say(FAILED)
+    one.switch.away = other.switch.away = False
+    house.settle()
+    assert one.blocked() is other.blocked() is charged_after
+
+
 def test_a_probe_is_granted_locally_while_the_store_is_away(house, two):
     one, other = two
     one.say(*[FAILED] * 5)
