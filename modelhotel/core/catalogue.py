@@ -265,7 +265,7 @@ HEDGE_DELAY = _duration(
     "4s",
     BREAKER,
     "Hedge Delay",
-    "How long to wait for a first token before the next member is asked too; at least 100ms.",
+    "How long to wait for a first token before the next member is asked too; less counts as 100ms.",
     group="Hedging",
     slider=(1, 15, 1),
 )
@@ -357,7 +357,7 @@ INFLIGHT_LIMITER_ENABLED = _bool(
     BREAKER,
     "Adaptive In-flight Limiter",
     "Learn each provider's real concurrency from its busy 429s. Off: learned caps are dropped and nothing is learned; "
-    "an operator's max_in_flight still holds.",
+    "the most requests at once of a provider still hold.",
     "Adaptive Concurrency",
 )
 INFLIGHT_GROW_AFTER = _int(

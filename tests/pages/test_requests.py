@@ -258,6 +258,24 @@ def test_a_race_stands_in_the_chain_with_its_marks_and_the_text_of_the_one_that_
     ]
 
 
+def test_a_full_provider_was_not_asked_and_a_race_is_no_failover(hotel, page):
+    """Neither who had no slot nor who only lost a race is drawn as one that failed."""
+    open_page(hotel, page)
+    full = {"attempt": 0, "error_kind": "provider_saturated", "detail": "at in-flight limit", "breaker": "noop"}
+    served = {"attempt": 1, "status": 200, "breaker": "success"}
+    lost = {"attempt": 0, "error_kind": "hedge_superseded", "hedged": True}
+    failed = {"attempt": 0, "error_kind": "provider_error", "breaker": "charge", "hedged": True}
+    won = {**served, "hedged": True}
+    script = f"""async (attempts) => {{
+        const [trail, list] = await Promise.all([import('{APP}/attempts.js'), import('{APP}/request-columns.js')]);
+        const badge = trail.chain({{ attempts }}).querySelector('.mh-chip');
+        return [badge.textContent, badge.dataset.tone, list.course({{ attempts }})];
+      }}"""
+    assert page.evaluate(script, [full, served]) == ["not asked", "muted", ""]
+    assert page.evaluate(script, [lost, won]) == ["no response", "muted", "hedged, 2 attempts"]
+    assert page.evaluate(script, [failed, won]) == ["no response", "bad", "failover, 2 attempts"]
+
+
 def test_filters_live_in_the_address_and_back_undoes_them(hotel, page):
     """operations 2.3: 300 ms after the last key; Clear filters; nothing matches is not the empty list."""
     hotel.chat("nothing/at-all")

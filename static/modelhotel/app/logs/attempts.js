@@ -9,6 +9,12 @@ const KINDS = {
   internal: "internal error",
 };
 
+/** Whether a request went to the provider: not where the circuit or the lease of its probe forbade it, nor where it was full. */
+export const asked = (one) => one.attempt >= 0 && one.breaker !== "skipped" && (Boolean(one.status) || one.error_kind !== "provider_saturated");
+
+/** Whether those that were asked were racing and none of them failed: more than one attempt is then no failover. */
+export const raced = (attempts) => attempts.every((one) => one.hedged && [undefined, null, "hedge_superseded"].includes(one.error_kind));
+
 export const breakerWord = (value) => (value ? WORDS[value] || value : "");
 export const phraseOf = (kind) => (kind ? KINDS[kind] || kind.replaceAll("_", " ") : "");
 
@@ -26,13 +32,14 @@ export function worthSaying(text, { status, error_kind: kind, breaker }) {
   return rest.replace(EMPTY, " ").trim() ? text : "";
 }
 
-function badge({ attempt, status, breaker }) {
+function badge(one) {
+  const { status } = one;
   if (status) {
     const tone = status < 400 ? "good" : status < 500 ? "warn" : "bad";
     return h("span", { class: "mh-chip", dataset: { tone } }, String(status));
   }
-  const asked = attempt >= 0 && breaker !== "skipped";
-  return h("span", { class: "mh-chip", dataset: { tone: asked ? "bad" : "muted" } }, asked ? "no response" : "not asked");
+  const blamed = asked(one) && one.error_kind !== "hedge_superseded";
+  return h("span", { class: "mh-chip", dataset: { tone: blamed ? "bad" : "muted" } }, asked(one) ? "no response" : "not asked");
 }
 
 function shield(breaker) {
@@ -48,7 +55,7 @@ function line(one, ended, message) {
   const place = one.attempt >= 0 ? String(one.attempt + 1) : "–";
   return h(
     "li",
-    { class: "mh-chain-item", dataset: { skipped: String(one.attempt < 0) } },
+    { class: "mh-chain-item", dataset: { skipped: String(!asked(one)) } },
     h("span", { class: "mh-chain-place", "aria-hidden": "true" }, place),
     h(
       "div",

@@ -1,6 +1,7 @@
 // What the request list shows of a row.
 import { duration, exact, money, number } from "../format.js";
 import { narrow, recall, remember } from "../ui.js";
+import { asked, raced } from "./attempts.js";
 import { moment } from "./moment.js";
 import { running } from "./rows.js";
 
@@ -39,12 +40,18 @@ function status(row) {
 }
 
 /** Attempts that were sent; skips are in the trail only. */
-export const sent = (row) => (row.attempts || []).filter((one) => one.attempt >= 0).length;
+export const sent = (row) => (row.attempts || []).filter(asked);
+
+/** "failover, 2 attempts"; "" for a request that went to its only provider. */
+export function course(row) {
+  const attempts = sent(row);
+  return attempts.length > 1 ? `${raced(attempts) ? "hedged" : "failover"}, ${attempts.length} attempts` : "";
+}
 
 function provider(row) {
   const name = row.provider_name || (running(row) ? "Resolving…" : NONE);
-  const tries = sent(row);
-  const mark = tries > 1 && { text: `↻ ${tries}`, class: "mh-log-failover", title: `Failover: ${tries} attempts`, "aria-label": `failover, ${tries} attempts` };
+  const told = course(row);
+  const mark = told && { text: `↻ ${sent(row).length}`, class: "mh-log-failover", title: told, "aria-label": told };
   return mark ? [{ text: name, class: "mh-log-name", title: name }, mark] : { text: name, title: name };
 }
 

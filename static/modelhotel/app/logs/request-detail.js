@@ -5,7 +5,7 @@ import { duration, exact, instant, money, number } from "../format.js";
 import { h } from "../ui.js";
 import { chain } from "./attempts.js";
 import { running } from "./rows.js";
-import { interrupted, sent, speed, statusText, statusTone } from "./request-columns.js";
+import { course, interrupted, sent, speed, statusText, statusTone } from "./request-columns.js";
 
 /** [column, words, key of cache_hits]: the seven parts of the overhead (operations 4.1). */
 const PARTS = [
@@ -76,7 +76,7 @@ function tokenTable(row) {
 function overhead(row) {
   const hits = row.cache_hits || {};
   const most = Math.max(...PARTS.map(([name]) => row[name] || 0), 0.001);
-  const reached = Boolean(row.provider_id) && sent(row) > 0;
+  const reached = Boolean(row.provider_id) && sent(row).length > 0;
   const bars = PARTS.map(([name, words, key]) => {
     const hit = Boolean(key && hits[key]);
     const note = hit ? "cache hit" : name === "dial_ms" && reached && !row[name] ? "reused connection" : "";
@@ -100,7 +100,7 @@ function error(row) {
 }
 
 function body(row) {
-  const tries = sent(row);
+  const told = course(row);
   const recovered = (row.attempts || []).some((one) => one.recovery);
   return [
     h(
@@ -109,7 +109,7 @@ function body(row) {
       h("h2", {}, row.model_id || "Request"),
       h("span", { class: "mh-chip", dataset: { tone: statusTone(row) } }, statusText(row)),
       interrupted(row) && statusText(row) !== "Interrupted" && h("span", { class: "mh-chip", dataset: { tone: "bad" } }, "Interrupted"),
-      tries > 1 && h("span", { class: "mh-chip", dataset: { tone: "warn" } }, `failover, ${tries} attempts`),
+      told && h("span", { class: "mh-chip", dataset: { tone: "warn" } }, told),
       recovered && h("span", { class: "mh-chip", dataset: { tone: "info" } }, "recovered stream"),
       h("button", { type: "button", class: "mh-btn mh-btn-quiet mh-btn-icon mh-fact-close", "data-close": true, "aria-label": "Close" }, "×"),
     ),
