@@ -52,6 +52,9 @@ class SharedBoard(Board):
         self._send = send
         self._near = False
         self._told_away = False
+        # Held from a look into the store to what comes of it here, so that no older look undoes a newer one. No
+        # request ever waits for it.
+        self._looking = threading.Lock()
         self._work: deque[Callable[[], object]] = deque()
         self._stale: set[tuple[str, str]] = set()
         self._behind = False
@@ -263,10 +266,13 @@ class SharedBoard(Board):
         """
         if self._near:
             try:
-                self._tell_all(self._committed(provider_id, models, change))
-                return True
+                with self._looking:
+                    told = self._committed(provider_id, models, change)
             except StoreAway:
                 self._away()
+            else:
+                self._tell_all(told)
+                return True
         if alone:
             rules, now = self.settings(), self._moment()
             with self._lock:
@@ -347,9 +353,10 @@ class SharedBoard(Board):
         """Make the replica and the store one; from then on the store leads."""
         try:
             self._say_resets()
-            stored, resets = self._store.read_all(), self._store.resets()
-            for provider_id in {*stored, *self._circuits.providers()}:
-                self._unite(provider_id, stored.get(provider_id, {}), resets)
+            with self._looking:
+                stored, resets = self._store.read_all(), self._store.resets()
+                for provider_id in {*stored, *self._circuits.providers()}:
+                    self._unite(provider_id, stored.get(provider_id, {}), resets)
         except StoreAway:
             self._away()
             return
@@ -414,24 +421,25 @@ class SharedBoard(Board):
             by_provider.setdefault(provider_id, []).append(model)
         for provider_id, models in by_provider.items() if self._near else ():
             try:
-                found = self._store.read(provider_id, models)
+                with self._looking:
+                    found = self._store.read(provider_id, models)
+                    with self._lock:
+                        self._take_over(provider_id, models, found, self._moment())
             except StoreAway:
                 self._away()
                 return
-            with self._lock:
-                self._take_over(provider_id, models, found, self._moment())
 
     def _read_everything(self) -> None:
         if not self._near:
             return  # joining in does more than that
         try:
-            stored = self._store.read_all()
+            with self._looking:
+                stored = self._store.read_all()
+                with self._lock:
+                    for provider_id in {*stored, *self._circuits.providers()}:
+                        self._take_over(provider_id, None, stored.get(provider_id, {}), self._moment())
         except StoreAway:
             self._away()
-            return
-        for provider_id in {*stored, *self._circuits.providers()}:
-            with self._lock:
-                self._take_over(provider_id, None, stored.get(provider_id, {}), self._moment())
 
     def _deliver_notes(self) -> None:
         """Plain successes since the last time: others only have to know that there were some."""

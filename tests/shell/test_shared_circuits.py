@@ -30,18 +30,23 @@ SPENT = Judgement(Verdict.EXHAUSTED, "upstream status 429 (exhausted)", 429, "ch
 
 
 class Switch:
-    """A store that can be out of reach, as a whole or for the questions *lost*."""
+    """A store that can be out of reach, as a whole or for the questions *lost*. *meanwhile*: what happens while the
+    next answer to a question is on its way.
+    """
 
     def __init__(self, store: RedisStore) -> None:
         self.store = store
         self.away = False
         self.lost: set[str] = set()
+        self.meanwhile = {}
 
     def __getattr__(self, name):
         def ask(*args):
             if self.away or name in self.lost:
                 raise StoreAway
-            return getattr(self.store, name)(*args)
+            answer = getattr(self.store, name)(*args)
+            self.meanwhile.pop(name, lambda: None)()
+            return answer
 
         return ask
 
@@ -249,6 +254,25 @@ def test_a_reset_holds_everywhere_and_says_what_it_cleared(house, two):
     one.say(FAILED)
     house.settle()
     assert other.fails() == 1
+
+
+def test_a_reset_amid_a_reading_of_the_store_is_not_undone_by_it(house, two):
+    """circuit-breaker 80: they are of two threads of one process"""
+    one, other = two
+    other.say(*[FAILED] * 5)
+    house.settle()
+    other.say(FAILED)
+    resetting = threading.Thread(target=one.reset, args=(A,))
+
+    def reset():
+        resetting.start()
+        resetting.join(0.2)
+
+    one.switch.meanwhile["read"] = reset
+    one.turn()
+    resetting.join(5)
+    house.settle()
+    assert not one.blocked() and not other.blocked()
 
 
 def test_a_process_that_starts_finds_what_the_others_know(house, two):
