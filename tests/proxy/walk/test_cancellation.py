@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from failover.breaker.circuit import State
 from failover.verdict import Judgement, Verdict
 from providers.upstream import select
 from proxy import passthrough, walk
@@ -121,6 +122,20 @@ def _id(name: str) -> str:
     return f"00000000-0000-4000-8000-{ord(name):012d}"
 
 
+def check_trail(stage: Stage, asked: set[str]) -> None:
+    """Who was cut off is not charged, and whoever was *asked* stands on the trail: nobody after the one cut off."""
+    trail = RECORDER._finished[-1].attempts or []
+    assert asked <= {element["provider"] for element in trail}
+    gone = [element for element in trail if element.get("error_kind") == "client_disconnect"]
+    for element in gone:
+        assert element is trail[-1] or element.get("hedged") or trail[-1].get("hedged")
+        verdicts = [e["breaker"] for e in trail if e["provider"] == element["provider"] and "breaker" in e]
+        circuit = stage.board._circuits.find(element["provider_id"], "m")
+        assert circuit is not None
+        if not verdicts:
+            assert circuit.state is not State.CLOSED and circuit.failed_probes == 0
+
+
 def check_rows(client: Client, mode: str) -> None:
     """Exactly one row, in a final state that fits what the client got."""
     assert not RECORDER._running and len(RECORDER._finished) == 1
@@ -177,11 +192,13 @@ async def every_step(stage: Stage, providers: tuple[FakeProvider, ...], stream: 
     while True:
         step += 1
         on_probation(stage)
+        before = [len(provider.calls) for provider in providers]
         client = asks(stage, f"first {step}", stream)
         ended = CancelAt(client.run(), step, late=late, **_ends(client, mode))
         with suppress(asyncio.CancelledError) if mode == "both" else nullcontext():
             await asyncio.ensure_future(_await(ended))
         await check_rest(stage, providers)
+        check_trail(stage, {n for n, p, had in zip("AB", providers, before, strict=True) if len(p.calls) > had})
         check_rows(client, mode)
         if ended.steps < step:
             assert b"first" in client.answer.body
