@@ -20,7 +20,7 @@ from failover.breaker.rules import BreakerSettings
 from failover.verdict import Judgement, Verdict
 from modelhotel.core.clock import ManualClock
 
-MODELS = ("m1", "m2", "m3")
+MODELS = ("m1", "m2")
 MODEL = st.sampled_from(MODELS)
 OUTCOME = st.sampled_from(
     [
@@ -44,7 +44,7 @@ class Traffic(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.clock, self.rules = ManualClock(), BreakerSettings(threshold=2)
+        self.clock, self.rules = ManualClock(), BreakerSettings(threshold=1)
         self.board = Board(self.clock, lambda: self.rules, lambda pid: pid, lambda: 0.99)
         self.running = []
 
@@ -133,6 +133,12 @@ class Traffic(RuleBasedStateMachine):
             before.lease = None
         assert self.circuit(model) is circuit
         assert circuit is None or all(getattr(circuit, name) == getattr(before, name) for name in circuit.__slots__)
+
+    @precondition(lambda self: any(self.dark(circuit) for circuit in self.circuits()))
+    @rule()
+    def the_first_wait_is_over(self):
+        over = min(circuit.opened_at + self.wait(circuit) for circuit in self.circuits() if self.dark(circuit))
+        self.clock.advance(over - self.clock.monotonic() + 1e-3)
 
     @rule(seconds=st.sampled_from([0.1, 14.9, 15.0, 60.0, 119.0, 900.0, 3700.0, 90_000.0]))
     def time_passes(self, seconds):
