@@ -129,7 +129,7 @@ def unread(headers: Headers, *, now: float) -> Reading:
 
 
 def busy() -> Reading:
-    """An unrecognised 429 of a circuit that served a moment ago."""
+    """Nobody said for how long: an unrecognised 429 of a circuit that served a moment ago, or no room to ask at all."""
     return Reading(RateClass.SATURATED, retry_after=DEFAULT_WAIT)
 
 

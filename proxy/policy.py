@@ -76,8 +76,8 @@ def _phrase(text: str) -> Phrase:
 class Policy:
     """*further*: how many candidates may be contacted after the first. *breaking*: circuits are read and written.
 
-    *ttft*, *stall* and *slow_call* are seconds, 0 = no limit. *retry_5xx*: the last candidate's one repetition
-    (failover-loop 6.2).
+    *ttft*, *stall* and *slow_call* are seconds, 0 = no limit; *hedge* those between two launches, 0 = no race.
+    *retry_5xx*: the last candidate's one repetition (failover-loop 6.2).
 
     For a 429: *classify* reads what it says; *saturation_max_wait* is the line between busy and spent and the longest
     wait for a busy provider; *recent_success*: an unreadable one counts as busy so long after an answer, 0 = never;

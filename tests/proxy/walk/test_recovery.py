@@ -422,8 +422,8 @@ async def test_a_delivered_tool_call_ends_in_the_error_frame(
 async def test_nothing_is_recovered_outside_the_overall_deadline(
     ab: Stage, provider_a: FakeProvider, provider_b: FakeProvider
 ):
-    """failover-loop 11.4: an attempt has 100 ms here and the request 200; A used up its own, B the rest"""
-    ab.set(request_timeout="10ms")
+    """failover-loop 11.4: an attempt has 300 ms here and the request 600; A used up its own, B the rest"""
+    ab.set(request_timeout="30ms")
     ab.member("C", provider_b.url, model="mc")
 
     async def stalls(wire: Wire) -> None:
