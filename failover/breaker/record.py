@@ -113,6 +113,12 @@ def _wall(milliseconds: int | None) -> datetime | None:
     return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
+def united(mine: Circuit | None, theirs: Circuit | None, reset_at: float) -> Circuit | None:
+    """What is left of both; a version without a verdict since the reset by hand at that monotonic instant is void."""
+    own, other = (one if one and (one.last_charged or 0.0) >= reset_at else None for one in (mine, theirs))
+    return merged(own, other) if own and other else own or other
+
+
 def merged(mine: Circuit, theirs: Circuit) -> Circuit:
     """What a process that was cut off makes of its own circuit and the store's (circuit-breaker 22.6).
 

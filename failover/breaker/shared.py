@@ -373,10 +373,8 @@ class SharedBoard(Board):
         with self._lock:
             mine = {circuit.model: circuit for circuit in self._circuits.of(provider_id)}
             for model in {*mine, *found}:
-                versions = mine.get(model), _readable(model, found.get(model), now)
-                at = resets.get((provider_id, model), 0.0) - offset
-                own, theirs = (one if one and (one.last_charged or 0.0) >= at else None for one in versions)
-                kept = record.merged(own, theirs) if own is not None and theirs is not None else own or theirs
+                reset_at = resets.get((provider_id, model), 0.0) - offset
+                kept = record.united(mine.get(model), _readable(model, found.get(model), now), reset_at)
                 if kept is not None:
                     self._circuits.put(provider_id, kept)
                     continue

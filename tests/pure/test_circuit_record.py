@@ -138,3 +138,13 @@ def test_newer_notes_of_this_process_go_on():
     fresh = made(last_cause="upstream status 503", last_status=503, last_at=WALL - timedelta(seconds=1))
     record.keep_notes(fresh, replica)
     assert (fresh.last_cause, fresh.last_status, fresh.last_success) == ("success", 0, 9.0)
+
+
+def test_only_versions_with_a_verdict_since_the_reset_are_united():
+    old, new = Circuit("m", last_charged=5.0, consecutive_fails=4), Circuit("m", last_charged=9.0, consecutive_fails=1)
+    assert record.united(old, new, 7.0) is new and record.united(new, old, 7.0) is new
+    assert (
+        record.united(old, old, 7.0) is record.united(None, old, 7.0) is record.united(Circuit("m"), None, 7.0) is None
+    )
+    both = record.united(old, new, 5.0)
+    assert both is not None and both.consecutive_fails == 4
