@@ -12,7 +12,7 @@ import pytest
 from tests.upstream.server import FakeProvider
 from tests.wire.product import REDIS, Product, eventually, fresh_postgres
 
-pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(90)]
 
 ENV = {"MASTER_KEY": "m" * 40, "REDIS_URL": REDIS}
 

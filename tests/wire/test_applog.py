@@ -5,9 +5,13 @@ import sqlite3
 import time
 from contextlib import closing, contextmanager
 
+import pytest
+
 from tests.upstream.server import status
 from tests.wire.house import house
 from tests.wire.product import Product, eventually
+
+pytestmark = pytest.mark.slow
 
 
 def told(product, query=""):

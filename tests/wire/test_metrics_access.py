@@ -14,6 +14,8 @@ from tests.wire.house import GROUP, house
 from tests.wire.product import Product, eventually, fresh_postgres
 from tests.wire.scraping import numbers, scrape
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "scrape-me-" * 3
 
 

@@ -12,6 +12,7 @@ from tests.wire.house import House
 COMMAND = shutil.which("schemathesis", path=str(Path(sys.executable).parent))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_no_request_that_can_be_made_from_the_description_is_a_server_error(home: House, tmp_path: Path):
     product = home.product
