@@ -141,6 +141,20 @@ def test_escape_closes_the_topmost_dialog_only_and_focus_returns(hotel, page):
     expect(page.locator("#id_key_cache_ttl")).to_be_focused()
 
 
+def test_the_server_s_clock_is_compared_with_the_moment_its_page_arrived(hotel, page):
+    """However long the scripts took: a countdown that starts late would end late."""
+    page.goto(f"{hotel.url}/failover/")
+    script = f"""async () => {{
+        const m = await import('{APP}/ui.js');
+        await new Promise((done) => setTimeout(done, 300));
+        const sent = JSON.parse(document.getElementById('board-data').textContent).now;
+        const [load] = performance.getEntriesByType('navigation');
+        return [m.ahead(sent), load.responseStart - load.requestStart];
+      }}"""
+    found, waited = page.evaluate(script)
+    assert -waited - 50 <= found <= 50
+
+
 def test_an_attempt_says_only_what_its_row_does_not_say_already(hotel, page):
     """operations 61b"""
     page.goto(f"{hotel.url}/settings/")

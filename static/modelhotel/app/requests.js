@@ -1,7 +1,7 @@
 // The request list: what is in flight on top, as it happens; the rest by page or as one scroll.
 import { api, query } from "./api.js";
 import { every, on, onGap, onState, state } from "./live.js";
-import { h, narrow } from "./ui.js";
+import { ahead, h, narrow } from "./ui.js";
 import { List } from "./logs/list.js";
 import { deleteRequests, purge } from "./logs/purge.js";
 import { choices, choose, clock, columns, interrupted } from "./logs/request-columns.js";
@@ -15,7 +15,7 @@ const SINGLES = 5; // rows read one by one in one look
 
 const root = document.getElementById("requests");
 const first = JSON.parse(document.getElementById("log-data").textContent);
-clock.ahead = first.now - Date.now();
+clock.ahead = ahead(first.now);
 
 const flying = (filters) => `/api/logs/cursor${query({ ...filters, state: "running", limit: 200 })}`;
 

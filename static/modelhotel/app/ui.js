@@ -1,6 +1,15 @@
 // Small helpers every page uses.
 
 /**
+ * ms the server's clock is ahead of this browser's. *now*: the server's, in ms, when it wrote this page; compared with
+ * the moment the page arrived, because what a browser does before it runs a script may take seconds.
+ */
+export function ahead(now) {
+  const [page] = performance.getEntriesByType("navigation");
+  return now - (page ? performance.timeOrigin + page.responseStart : Date.now());
+}
+
+/**
  * An element. *props*: attributes; "class"; "dataset"; "on" {event: fn}; "text"; true is an empty attribute, false and
  * null none. *children*: nodes, texts, lists of these; null and false are left out. Text never becomes markup.
  */

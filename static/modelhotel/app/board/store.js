@@ -1,6 +1,7 @@
 // The groups and circuits the board shows, and how they are read and written. Knows nothing of the page.
 import { api } from "../api.js";
 import { refresh } from "../circuits.js";
+import { ahead } from "../ui.js";
 import { circuitsOf, orderOf, signature } from "./rules.js";
 
 const ADDRESS = "/api/failover-groups";
@@ -40,7 +41,7 @@ export class Store {
     this.groups = new Map(first.groups.map((group) => [group.id, group]));
     this.lastSynced = first.last_synced_at;
     this.circuits = circuitsOf(first.status);
-    this.skew = first.now - Date.now();
+    this.skew = ahead(first.now);
     this.writes = new Map(); // group id -> how many of ours were begun or ended; an older answer is thrown away
     this.running = new Map(); // group id -> the last of ours, which the next one waits for
     this.again = new Set(); // groups to be read once ours are through
