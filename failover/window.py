@@ -24,12 +24,19 @@ class Learning:
 
 @dataclass(slots=True, eq=False)
 class Window:
-    """*last_cut* lies ahead while the wait that the provider asked for with its last busy answer is not over."""
+    """*last_cut* lies ahead while the wait that the provider asked for with its last busy answer is not over.
+
+    Of a ceiling that processes share, *claimed* is how many slots of it are ours and *shut_until* when to ask again
+    after the others left nothing.
+    """
 
     limit: int = UNCAPPED
     inflight: int = 0
     good_runs: int = 0
     last_cut: float = 0.0
+    claimed: int = 0
+    shut_until: float = 0.0
+    provider_id: str = ""
 
     def room(self, ceiling: int | None, *, learned: bool = True) -> bool:
         """Whether another request fits under the operator's *ceiling* (None = none) and, unless *learned* is False,

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from failover.window import Learning, Window
 from modelhotel.core import catalogue, options
@@ -18,6 +19,9 @@ from providers import cache
 from providers.cache import ProviderRow
 
 log = logging.getLogger("proxy")
+
+#: Seconds after which a provider that other processes have filled is looked at again.
+ASK_AGAIN = 1.0
 
 
 class Waiter:
@@ -30,12 +34,28 @@ class Waiter:
         self.woken = asyncio.Event()
 
 
+class Claims(Protocol):
+    """Slots under operators' ceilings, counted over all processes (README decision 28). Asked by the event loop, so an
+    answer takes 50 ms at most.
+    """
+
+    def claim(self, provider_id: str, held: int, ceiling: int) -> bool | None:
+        """One more slot beside the *held* ones of this process; None = nobody can tell, each counts for itself."""
+
+    def give_back(self, provider_id: str, held: int) -> None:
+        """A slot was freed, *held* are left."""
+
+
 class Windows:
     """*learning* is asked at the moment of each decision."""
+
+    #: Where ceilings are shared between processes.
+    claims: Claims | None = None
 
     def __init__(self, clock: Clock, learning: Callable[[], Learning]) -> None:
         self._clock = clock
         self._learning = learning
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._windows: dict[str, Window] = {}
         # In the order they came; empty almost always, and then nothing is looked up in it.
         self._waiting: dict[Window, dict[Waiter, None]] = {}
@@ -49,10 +69,38 @@ class Windows:
         """
         window = self._windows.get(provider.id)
         if window is None:
-            window = self._windows[provider.id] = Window()
+            window = self._windows[provider.id] = Window(provider_id=provider.id)
         elif window.limit:
             self._review(window)
-        return window if window.enter(provider.max_in_flight, learned) else None
+        if not window.enter(provider.max_in_flight, learned):
+            return None
+        if self.claims is None or provider.max_in_flight is None:
+            return window
+        return self._claimed(window, self.claims, provider.max_in_flight)
+
+    def _claimed(self, window: Window, claims: Claims, ceiling: int) -> Window | None:
+        """*window*, if all processes together are below the ceiling; else its slot is given back."""
+        granted = claims.claim(window.provider_id, window.claimed, ceiling)
+        if granted is None:
+            return window
+        if granted:
+            window.claimed += 1
+            return window
+        window.leave()
+        self._loop = asyncio.get_running_loop()
+        if window.shut_until <= self._clock.monotonic():
+            # Where nobody tells of a slot that was freed elsewhere, it is found by asking again.
+            self._loop.call_later(ASK_AGAIN, self.freed, window.provider_id)
+        window.shut_until = self._clock.monotonic() + ASK_AGAIN
+        return None
+
+    def freed(self, provider_id: str) -> None:
+        """Another process may have given a slot back."""
+        window = self._windows.get(provider_id)
+        if window is not None:
+            window.shut_until = 0.0
+            if self._waiting:
+                self._wake(window)
 
     def room(self, provider: ProviderRow, learned: bool) -> bool:
         """Whether :meth:`take` would give a slot now."""
@@ -60,11 +108,16 @@ class Windows:
         if window is None:
             return True
         self._review(window)
+        if window.shut_until and window.shut_until > self._clock.monotonic():
+            return False
         return window.room(provider.max_in_flight, learned=learned)
 
     def release(self, window: Window, clean: bool | None) -> None:
         """Give a slot back. *clean*: a 2xx that was read to its end as an answer; None says nothing of the provider."""
         window.leave()
+        if window.claimed > window.inflight and self.claims is not None:
+            window.claimed -= 1
+            self.claims.give_back(window.provider_id, window.claimed)
         if window.limit and clean is not None:
             window.learn(clean, self._clock.monotonic(), self._learning())
         if self._waiting:
@@ -101,7 +154,7 @@ class Windows:
         Whoever was woken looks for room again before it waits on: a request that came meanwhile may have taken it.
         """
         waiter = Waiter(providers)
-        windows = [self._windows.setdefault(provider.id, Window()) for provider in providers]
+        windows = [self._windows.setdefault(p.id, Window(provider_id=p.id)) for p in providers]
         for window in windows:
             self._waiting.setdefault(window, {})[waiter] = None
         try:
@@ -128,6 +181,12 @@ class Windows:
             self._wake(window)
 
     # -- from any thread
+
+    def heard(self, provider_id: str) -> None:
+        """Another process gave a slot back; of interest only where one was refused here."""
+        loop, window = self._loop, self._windows.get(provider_id)
+        if loop is not None and window is not None and window.shut_until and not loop.is_closed():
+            loop.call_soon_threadsafe(self.freed, provider_id)
 
     def limits(self) -> dict[str, int]:
         """The learned limit of every provider that has one."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from django.conf import settings
 
-from failover import breaker, ratelimit
+from failover import breaker, ratelimit, windows
 from failover.breaker.store import News
 from failover.quotawatch import QuotaWatch
 from modelhotel import config_store
@@ -70,6 +70,20 @@ def services(membership: Membership | None) -> Sequence[Service]:
     )
 
 
+def _slots(url: str, channel: str, relay: "Relay") -> Service:
+    """The ceilings of all processes together."""
+    from modelhotel.ops.slot_store import RedisClaims
+
+    claims = RedisClaims(url, f"{channel}:slots", lambda provider_id: relay.send("slots", provider_id))
+
+    def start() -> None:
+        windows.windows().claims = claims
+        claims.start()
+
+    relay.on("slots", lambda body: windows.windows().heard(msgspec.json.decode(body, type=str)))
+    return Service("slots", start, claims.stop)
+
+
 def stop_app_log() -> None:
     """Last of all, so that what the others said on their way down is in it."""
     logqueue.flush()
@@ -84,7 +98,11 @@ def _relay(env: Environment) -> Sequence[Service]:
     channel = f"modelhotel:{config_store.load_note(INSTANCE)}"
     relay = Relay(env.redis_url, channel, snapshots.refresh_behind)
     changes.configure(config_store.bump_versions, relay.announce)
-    return (Service("relay", relay.start, relay.stop), _circuits(env.redis_url, channel, relay))
+    return (
+        Service("relay", relay.start, relay.stop),
+        _circuits(env.redis_url, channel, relay),
+        _slots(env.redis_url, channel, relay),
+    )
 
 
 def _circuits(url: str, channel: str, relay: "Relay") -> Service:

@@ -1,17 +1,18 @@
-"""One circuit breaker for all workers of a node, over a Redis that is sometimes not there (circuit-breaker 22)."""
+"""One circuit breaker and one set of ceilings for all workers of a node, over a Redis that is sometimes not there."""
 
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 
 import pytest
 import redis
 
 from tests.cluster.test_metrics import ask, call, scrape, workers
-from tests.upstream.server import status
+from tests.upstream.server import Hold, answer, status
 from tests.wire.house import MODEL, House, house
 from tests.wire.product import eventually, free_port, fresh_postgres
 
@@ -129,3 +130,24 @@ def test_a_worker_that_comes_later_knows_what_the_others_know(several: House):
     os.kill(victim, signal.SIGKILL)
     assert eventually(lambda: several.product.output.count("lifecycle: ready") == ready + 1, 30)
     assert everybody_says(several, (1, 0))
+
+
+def test_a_ceiling_holds_for_all_workers_together(several: House):
+    call(several, "POST", "/api/failover-groups/circuit-breaker/reset", "t0ken")
+    hold = Hold(answer("at last"))
+    several.a.script(hold)
+    several.admin("PUT", f"/api/providers/{several.ids['Alpha']}", json={"max_in_flight": 1})
+    before = len(several.a.calls)
+    try:
+        with ThreadPoolExecutor(1) as first:
+            asked = first.submit(ask, several)
+            several.a.wait_calls(before + 1)
+            assert [ask(several) for _ in range(3 * WORKERS)] == [200] * (3 * WORKERS)
+            assert len(several.a.calls) == before + 1, "whichever worker was asked, Beta served"
+            hold.release()
+            assert asked.result() == 200
+        several.a.script(answer("again"))
+        assert eventually(lambda: ask(several) == 200 and len(several.a.calls) > before + 1, 3)
+    finally:
+        hold.release()
+        several.admin("PUT", f"/api/providers/{several.ids['Alpha']}", json={"max_in_flight": None})
