@@ -6,9 +6,10 @@ from functools import lru_cache
 
 from failover import backoff
 from failover.resolve import Candidate
-from modelhotel.core import catalogue, durations
+from modelhotel.core import durations
 from providers.kinds.base import JSON_TYPE, Kind
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
+from proxy import policy
 from proxy.exchange import Exchange
 from proxy.repairs import Repair
 from proxy.secrecy import Secrets
@@ -16,9 +17,6 @@ from proxy.tools import Tools
 from proxy.trail import Element
 
 log = logging.getLogger("proxy")
-
-HEADER_TIMEOUT = 120.0
-"""Seconds to the response headers at least, where no first-token probe shortens it (failover-loop 2)."""
 
 _TIMEOUTS = frozenset((FaultKind.DIAL_TIMEOUT, FaultKind.HEADER_TIMEOUT, FaultKind.BODY_TIMEOUT))
 
@@ -45,9 +43,8 @@ def _url(kind: Kind, base_url: str, target: str) -> str:
 
 def header_timeout(exchange: Exchange) -> float:
     """Seconds from the request being written to the response headers."""
-    request_timeout = exchange.opts[catalogue.REQUEST_TIMEOUT]
-    ttft = exchange.opts[catalogue.TTFT_TIMEOUT]
-    return max(ttft if exchange.stream and ttft > 0 else HEADER_TIMEOUT, request_timeout)
+    rules = policy.of(exchange.opts)
+    return rules.stream_headers if exchange.stream else rules.headers
 
 
 def repeatable(problem: UpstreamError) -> bool:

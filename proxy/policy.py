@@ -31,6 +31,8 @@ HEDGE_FLOOR = 0.1
 """Shortest delay between two launches of a race. Seconds."""
 ALL = 1_000_000
 """Further candidates where nothing limits them."""
+HEADER_TIMEOUT = 120.0
+"""Seconds to the response headers at least, where no first-token probe shortens it (failover-loop 2)."""
 
 
 class Statuses:
@@ -76,7 +78,8 @@ def _phrase(text: str) -> Phrase:
 class Policy:
     """*further*: how many candidates may be contacted after the first. *breaking*: circuits are read and written.
 
-    *ttft*, *stall* and *slow_call* are seconds, 0 = no limit; *hedge* those between two launches, 0 = no race.
+    *headers* and *stream_headers*: seconds from the request being written to the response headers. *ttft*, *stall* and
+    *slow_call* are seconds, 0 = no limit; *hedge* those between two launches, 0 = no race.
     *retry_5xx*: the last candidate's one repetition (failover-loop 6.2).
 
     For a 429: *classify* reads what it says; *saturation_max_wait* is the line between busy and spent and the longest
@@ -101,6 +104,8 @@ class Policy:
     recent_success: float
     wait_in_place: float
     busy_429: bool
+    headers: float
+    stream_headers: float
     ttft: float
     stall: float
     expose_usage: bool
@@ -124,6 +129,7 @@ class Policy:
 
 def _read(opts: Options) -> Policy:
     further = opts[catalogue.FAILOVER_MAX_ATTEMPTS] or ALL
+    request_timeout, ttft = opts[catalogue.REQUEST_TIMEOUT], opts[catalogue.TTFT_TIMEOUT]
     return Policy(
         further if opts[catalogue.FAILOVER_ENABLED] else 0,
         opts[catalogue.FAILOVER_ON_RATE_LIMIT],
@@ -138,7 +144,9 @@ def _read(opts: Options) -> Policy:
         recent_success=opts[catalogue.RATE_LIMIT_RECENT_SUCCESS_WINDOW],
         wait_in_place=opts[catalogue.RATE_LIMIT_WAIT_IN_PLACE],
         busy_429=opts[catalogue.FAILOVER_EXHAUSTION_STATUS_429],
-        ttft=opts[catalogue.TTFT_TIMEOUT],
+        headers=max(HEADER_TIMEOUT, request_timeout),
+        stream_headers=max(ttft if ttft > 0 else HEADER_TIMEOUT, request_timeout),
+        ttft=ttft,
         stall=opts[catalogue.STREAM_STALL_TIMEOUT],
         expose_usage=opts[catalogue.EXPOSE_USAGE_CHUNK],
         hedge=max(opts[catalogue.HEDGE_DELAY], HEDGE_FLOOR) if opts[catalogue.HEDGING_ENABLED] else 0.0,

@@ -140,7 +140,7 @@ class Learned:
 
     def of(self, provider_id: str, model_id: str) -> Repair | None:
         """What to build with; None while nothing was learned."""
-        return self._repairs.get((provider_id, model_id))
+        return self._repairs.get((provider_id, model_id)) if self._repairs else None
 
     def learn(self, provider_id: str, model_id: str, taught: Repair) -> bool:
         """Add *taught*, which is not empty, to what others learned; False when all of it was known."""

@@ -142,7 +142,8 @@ class Walk:
         if self._contacted and not self._room(candidate):
             self._skip_full(candidate)
             return True
-        return self._policy.breaking and not last and self._left_to_the_probe(candidate)
+        # Nobody is probing anything while no circuit is in trouble.
+        return self._policy.breaking and not last and not self._board.calm and self._left_to_the_probe(candidate)
 
     def _left_to_the_probe(self, candidate: Candidate) -> bool:
         """Another request is probing it; one whose provider is full besides is skipped for that."""

@@ -1,6 +1,7 @@
 """The log lines of a walk (failover-loop 19). Numbers of attempts count from 1."""
 
 import logging
+from functools import lru_cache
 
 from failover.ratelimit import RateClass
 from failover.resolve import Candidate
@@ -20,14 +21,26 @@ def asked(exchange: Exchange, candidate: Candidate, attempt: int, total: int) ->
     """*candidate*, of *total*, is about to be asked."""
     if not log.isEnabledFor(logging.INFO):
         return
-    model = candidate.model.model_id
-    attrs: dict[str, object] = {"endpoint": exchange.endpoint.family}
+    provider, model = candidate.provider, candidate.model.model_id
     if attempt == 1:
-        attrs |= {**who(candidate), "model": model, "total_candidates": total}
+        attrs = _routed(exchange.endpoint.family, provider.name, provider.id, model, total)
         logformat.say(log, "proxy: routing to provider", attrs)
     else:
-        attrs |= {"attempt": attempt, **who(candidate), "model": model}
-        log.info("proxy: failover attempt", extra={"attrs": attrs})
+        told = {"endpoint": exchange.endpoint.family, "attempt": attempt, **who(candidate), "model": model}
+        log.info("proxy: failover attempt", extra={"attrs": told})
+
+
+@lru_cache(maxsize=1024)
+def _routed(endpoint: str, provider: str, provider_id: str, model: str, total: int) -> logformat.Told:
+    return logformat.Told(
+        {
+            "endpoint": endpoint,
+            "provider": provider,
+            "provider_id": provider_id,
+            "model": model,
+            "total_candidates": total,
+        }
+    )
 
 
 def left_to_the_probe(candidate: Candidate) -> None:

@@ -123,8 +123,22 @@ def _message(text: str) -> str:
     return "".join(map(_escape, text))
 
 
-def _tail(attrs: Mapping[str, Any]) -> str:
+class Told(dict[str, object]):
+    """Attributes that come again with line after line: how they are printed is made once. Not to be changed."""
+
+    __slots__ = ("tail",)
+
+    def __init__(self, attrs: Mapping[str, object]) -> None:
+        super().__init__(attrs)
+        self.tail = _printed(attrs)
+
+
+def _printed(attrs: Mapping[str, Any]) -> str:
     return "".join([f" {key}={quoted(value)}" for key, value in attrs.items()])
+
+
+def _tail(attrs: Mapping[str, Any]) -> str:
+    return attrs.tail if type(attrs) is Told else _printed(attrs)
 
 
 class TextFormatter(logging.Formatter):
