@@ -26,7 +26,7 @@ test: $(DEV)
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 
 slow: $(DEV)
-	$(PYTEST) tests --ignore=tests/bench -m slow -n 3 --dist loadfile
+	$(PYTEST) tests --ignore=tests/bench -m slow -n 3 --dist loadfile --no-loadscope-reorder
 	@if $(BIN)/python -m tests.services compiler; then set -x; \
 	  $(PYTEST) tests/bench -m slow; \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi

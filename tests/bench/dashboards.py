@@ -2,9 +2,10 @@
 
     python -m tests.bench.dashboards URL SESSIONS
 
-Each signs in as ``admin``, keeps ``/api/events`` open as a page does, and loads one page a second with what that page
-fetches by itself. Prints ``ready`` when all are signed in and one line of JSON when standard input ends: pages loaded,
-milliseconds, wrong answers.
+Each signs in as ``admin``, keeps ``/api/events`` open as a page does, and loads one page a second with what its scripts
+ask for (:data:`PAGES`; ``tests/pages/test_bench_pages.py`` holds that against a browser). Scripts and styles are not
+loaded again, as a browser has them. Prints ``ready`` when all are signed in and one line of JSON when standard input
+ends: pages loaded, milliseconds, wrong answers.
 """
 
 import json
@@ -20,11 +21,26 @@ import httpx
 from tests.bench.hotel import ADMIN_PASSWORD
 
 EVERY = 1.0  # seconds between two page loads of one person
-PAGES = ("/", "/requestlogs/requestlog/", "/models/")
+#: What every page asks for: the state of the circuits, the shelf of failures, the machine, the newest release.
+FRAME = (
+    "/api/failover-groups/circuit-breaker-status?detail=1",
+    "/api/logs/cursor?status_code=5xx&limit=15",
+    "/api/logs/cursor?status_code=0&limit=15",
+    "/api/logs/app?history=true&level=error&per_page=15",
+    "/api/system",
+    "/api/version/latest",
+)
+#: A page -> what it asks for besides; a list comes with its first view.
+PAGES: dict[str, tuple[str, ...]] = {
+    "/": (
+        "/api/stats?period=24h&metric=requests&exclude_deleted=false&include_latency=true",
+        "/api/stats/timeseries?period=24h&exclude_deleted=false",
+        "/api/stats/provider-distribution?period=24h&metric=requests&exclude_deleted=false",
+    ),
+    "/requests/": (),
+    "/models/": (),
+}
 _TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
-_TAG = re.compile(r"<[^>]+\bhx-get=[^>]+>")
-_GET = re.compile(r'hx-get="(/[^"]+)"')
-_BY_ITSELF = re.compile(r'hx-trigger="[^"]*\b(load|every|revealed)\b')
 
 
 def signed_in(url: str) -> httpx.Client:
@@ -38,11 +54,6 @@ def signed_in(url: str) -> httpx.Client:
     if answer.status_code != 302:
         raise RuntimeError(f"sign-in answered {answer.status_code}")
     return client
-
-
-def fragments(page: str) -> list[str]:
-    """What htmx would fetch without a click."""
-    return [get[1] for tag in _TAG.findall(page) if _BY_ITSELF.search(tag) and (get := _GET.search(tag))]
 
 
 class Person(threading.Thread):
@@ -63,17 +74,17 @@ class Person(threading.Thread):
         except httpx.HTTPError:
             return
 
-    def _get(self, path: str) -> str:
+    def _get(self, path: str) -> None:
         answer = self.client.get(path)
         if answer.status_code != 200:
             self.wrong.append(f"{path}: {answer.status_code}")
-        return answer.text
 
     def run(self) -> None:
         at = self.number
         while not self.leaving.is_set():
             began = time.monotonic()
-            for path in fragments(self._get(PAGES[at % len(PAGES)])):
+            page = list(PAGES)[at % len(PAGES)]
+            for path in (page, *FRAME, *PAGES[page]):
                 self._get(path)
             spent = time.monotonic() - began
             self.took.append(spent * 1000)

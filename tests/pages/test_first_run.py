@@ -9,7 +9,7 @@ from tests.pages.conftest import CHROMIUM, Hotel, Watched
 from tests.upstream.server import FakeProvider, answer
 from tests.wire.product import Product
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
 
 
 @pytest.fixture(scope="module")

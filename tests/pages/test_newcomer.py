@@ -10,7 +10,7 @@ from tests.pages.conftest import CHROMIUM, Watched
 from tests.upstream.server import FakeProvider, answer
 from tests.wire.product import Product
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 
 #: Seconds a person takes to find and press a thing (think 1.35, point 1.1, press 0.2) and to type a character (average
 #: typist). Card, Moran, Newell: The keystroke-level model for user performance time, 1980.

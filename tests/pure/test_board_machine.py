@@ -223,5 +223,5 @@ TestTraffic.settings = settings(max_examples=25, stateful_step_count=40, deadlin
 
 
 class TestMuchTraffic(Traffic.TestCase):
-    settings = settings(max_examples=1000, stateful_step_count=25, deadline=None)
+    settings = settings(max_examples=300, stateful_step_count=25, deadline=None)
     pytestmark = [pytest.mark.slow, pytest.mark.timeout(180, func_only=True)]

@@ -217,5 +217,5 @@ TestTraffic.settings = settings(max_examples=100, stateful_step_count=40, deadli
 
 
 class TestMuchTraffic(Traffic.TestCase):
-    settings = settings(max_examples=1500, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=400, stateful_step_count=40, deadline=None)
     pytestmark = [pytest.mark.slow, pytest.mark.timeout(180, func_only=True)]

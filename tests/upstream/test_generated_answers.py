@@ -146,7 +146,9 @@ LENIENT: dict[str, Callable[[bytes], object]] = {
         len(found := re.findall(rb"\n[Tt]ransfer-[Ee]ncoding:[ \t]*([^\r]*)", data)) > 1
         or any(value.strip().lower() != b"chunked" for value in found)
     ),
-    "an empty line in front is skipped (2.2)": lambda data: data[:1] in (b"\r", b"\n"),
+    "empty lines in front are skipped (2.2), behind an interim answer too": lambda data: (
+        data[:1] in (b"\r", b"\n") or re.match(rb"HTTP/1\.1 1\d\d [^\0]*?\r\n\r\n[\r\n]", data)
+    ),
     "nobody reads the reason": lambda data: re.match(rb"HTTP/1\.1 \d{3} [^\r\n]*\0", data),
 }
 

@@ -61,6 +61,7 @@ def watch(demo: Demo) -> None:
     assert watched.complaints == []
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.timeout(120)
 def test_a_newcomer_sees_a_failover_within_seconds_and_ends_it_with_ctrl_c(tmp_path):

@@ -38,6 +38,7 @@ def sign_in(product: Product, token: str) -> str:
     return cookie
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(90)
 def test_a_restart_keeps_everything_and_a_wrong_master_key_loses_nothing(tmp_path: Path):
     """providers 24."""

@@ -111,6 +111,7 @@ export function summary(points, range, series) {
     const whole = values.reduce((total, value) => total + value, 0);
     return sum ? `${write(whole)} ${name}` : `${name} up to ${write(Math.max(...values))}`;
   });
-  const text = `${parts.join(", ")}; most at ${dated(best.bucket, range)}.`;
+  const when = range === "7d" ? `on ${short(best.bucket, range)} (UTC)` : `at ${dated(best.bucket, range)}`;
+  const text = `${parts.join(", ")}; most ${when}.`;
   return text[0].toUpperCase() + text.slice(1);
 }
