@@ -62,6 +62,15 @@ def several(tmp_path_factory: pytest.TempPathFactory, store: tuple[subprocess.Po
         yield found
 
 
+@pytest.fixture(autouse=True)
+def closed(several: House) -> None:
+    """Every test begins with a healthy Alpha whose circuit is closed for every worker."""
+    several.a.script(answer("from A"))
+    code, _ = call(several, "POST", "/api/failover-groups/circuit-breaker/reset", "t0ken")
+    assert code == 200
+    assert eventually(lambda: everybody_says(several, (0, 0)), 10)
+
+
 def state(home: House) -> tuple[int, int]:
     """(open, half-open) as whichever worker answers says."""
     answer = home.product.api("GET", "/api/failover-groups/circuit-breaker-status").json()
@@ -88,16 +97,20 @@ def fail_until_open(home: House) -> int:
 
 def test_five_failures_in_all_open_it_once_for_every_worker(several: House):
     """circuit-breaker 78"""
-    lines = said(several)
+    labels = {"provider": "Alpha", "model": MODEL, "cause": "upstream status 503"}
+    opens = "modelhotel_circuit_breaker_opens_total"
+    lines, before = said(several), scrape(several).of(opens, **labels)
     assert fail_until_open(several) == 5
     assert eventually(lambda: everybody_says(several, (1, 0)))
     assert said(several) == lines + 1
-    labels = {"provider": "Alpha", "model": MODEL, "cause": "upstream status 503"}
-    assert eventually(lambda: scrape(several).of("modelhotel_circuit_breaker_opens_total", **labels) == 1)
+    assert eventually(lambda: scrape(several).of(opens, **labels) == before + 1)
 
 
 def test_a_reset_by_one_worker_holds_for_all(several: House):
     """circuit-breaker 80"""
+    fail_until_open(several)
+    assert eventually(lambda: everybody_says(several, (1, 0)))
+    several.a.script(answer("from A"))
     code, _ = call(several, "POST", f"/api/failover-groups/circuit-breaker/{several.ids['Alpha']}/reset", "t0ken")
     assert code == 200
     assert eventually(lambda: everybody_says(several, (0, 0)), 1.0)
@@ -109,7 +122,6 @@ def test_without_redis_nobody_waits_and_afterwards_the_open_state_wins(
     several: House, store: tuple[subprocess.Popen[bytes], str]
 ):
     """circuit-breaker 79"""
-    call(several, "POST", "/api/failover-groups/circuit-breaker/reset", "t0ken")
     several.a.script(status(503))
     os.kill(store[0].pid, signal.SIGSTOP)
     try:
@@ -125,15 +137,16 @@ def test_without_redis_nobody_waits_and_afterwards_the_open_state_wins(
 
 
 def test_a_worker_that_comes_later_knows_what_the_others_know(several: House):
+    fail_until_open(several)
+    assert eventually(lambda: everybody_says(several, (1, 0)))
     victim = workers(several)[0]
     ready = several.product.output.count("lifecycle: ready")
     os.kill(victim, signal.SIGKILL)
     assert eventually(lambda: several.product.output.count("lifecycle: ready") == ready + 1, 30)
-    assert everybody_says(several, (1, 0))
+    assert eventually(lambda: everybody_says(several, (1, 0)), 10)
 
 
 def test_a_ceiling_holds_for_all_workers_together(several: House):
-    call(several, "POST", "/api/failover-groups/circuit-breaker/reset", "t0ken")
     hold = Hold(answer("at last"))
     several.a.script(hold)
     several.admin("PUT", f"/api/providers/{several.ids['Alpha']}", json={"max_in_flight": 1})
