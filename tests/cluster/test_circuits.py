@@ -150,6 +150,7 @@ def test_a_ceiling_holds_for_all_workers_together(several: House):
     hold = Hold(answer("at last"))
     several.a.script(hold)
     several.admin("PUT", f"/api/providers/{several.ids['Alpha']}", json={"max_in_flight": 1})
+    time.sleep(1.2)  # an edit is in force in every worker within a second
     before = len(several.a.calls)
     try:
         with ThreadPoolExecutor(1) as first:
