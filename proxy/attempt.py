@@ -8,9 +8,11 @@ import asyncio
 import logging
 import math
 import time
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
-from failover import ratelimit, verdict
+from failover import backoff, ratelimit, verdict
 from failover.resolve import Candidate
 from failover.verdict import Judgement, Verdict
 from failover.window import Window
@@ -38,7 +40,7 @@ TIMER_SLACK = 0.005
 BODILESS = (204, 205)
 
 
-class Attempt:
+class Attempt(ABC):
     """What all kinds of attempts share. One kind says what it does with a 2xx (:meth:`_take`, :meth:`_begin`).
 
     *last*: nothing can be asked after it. *policy* decides what moves on. From :meth:`enter` to the end of the answer's
@@ -173,7 +175,8 @@ class Attempt:
         self._close()
 
     async def settle(self) -> None:
-        """What is left to do once the request is over; nobody waits for it."""
+        """What is left to do once the request is over; nobody waits for it. Most kinds have nothing."""
+        return
 
     async def _open(self, *, reissues: bool = True) -> Failure | None:
         """Ask. None: a 2xx came (of a stream: its first token too), and the client has not seen anything of it.
@@ -191,14 +194,7 @@ class Attempt:
             log.exception("proxy: request could not be built", extra={"attrs": self.attrs})
             return self._failed(Failure("internal", f"request could not be built: {type(problem).__name__}"))
         try:
-            response = self._response = await outgoing.send(
-                self._exchange,
-                request,
-                self._tools,
-                until=self._until,
-                secrets=self._secrets,
-                element=self._element,
-            )
+            response = self._response = await self._send(request)
         except UpstreamError as problem:
             return self._unreached(problem)
         if heals and response.status == 400:
@@ -224,13 +220,25 @@ class Attempt:
         """The request; *repair*: what the candidate refuses."""
         return outgoing.build(self._exchange, self._candidate, repair)
 
+    def _send(self, request: Request, retries: int = backoff.TRANSPORT_RETRIES) -> Coroutine[Any, Any, Response]:
+        """The response headers; raises UpstreamError."""
+        return outgoing.send(
+            self._exchange,
+            request,
+            self._tools,
+            until=self._until,
+            secrets=self._secrets,
+            element=self._element,
+            retries=retries,
+        )
+
     async def _begin(self, response: Response) -> Failure | None:
         """A stream's 2xx: look at how it begins, before anything is sent."""
         return None
 
+    @abstractmethod
     async def _take(self, response: Response) -> Failure | None:
         """Serve the 2xx; None when the client got its answer."""
-        raise NotImplementedError
 
     def _close(self) -> None:
         """It is over, whatever came of it. Once."""
@@ -335,15 +343,7 @@ class Attempt:
             self._element.status = 0
             self._until = self._loop.time() + heal.seconds()
             try:
-                response = self._response = await outgoing.send(
-                    self._exchange,
-                    again,
-                    self._tools,
-                    until=self._until,
-                    secrets=self._secrets,
-                    element=self._element,
-                    retries=0,
-                )
+                response = self._response = await self._send(again, retries=0)
             except UpstreamError as problem:
                 heal.failed(self._secrets.exception(problem))
                 return self._unreached(problem, late="retry_timeout")

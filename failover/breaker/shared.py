@@ -208,7 +208,7 @@ class SharedBoard(Board):
             found[:] = self._clear(provider_id, models, now, rules)
             return []
 
-        if not self._near or not self._change(provider_id, models, change, alone=False):
+        if self._shared(provider_id, models, change) is None:
             self._note_resets(provider_id, models)
             return super().reset_pairs([(provider_id, model) for model in models])
         self._note_resets(provider_id, models)
@@ -245,40 +245,35 @@ class SharedBoard(Board):
     def _for_each(self, provider_ids: Iterable[str], change: Callable[[str], Told]) -> Told:
         everything: Told = []
         for provider_id in provider_ids:
-            told: Told = []
-
-            def apply(now: Moment, rules: BreakerSettings, pid: str = provider_id, told: Told = told) -> Told:
-                told[:] = change(pid)
-                return told
-
-            if self._near and self._change(provider_id, None, apply, alone=False):
-                everything += told
-            else:
-                everything += super()._for_each([provider_id], change)
+            told = self._shared(provider_id, None, _of_provider(provider_id, change))
+            everything += super()._for_each([provider_id], change) if told is None else told
         return everything
 
     # -- the store
 
-    def _change(self, provider_id: str, models: Collection[str] | None, change: Change, *, alone: bool = True) -> bool:
+    def _shared(self, provider_id: str, models: Collection[str] | None, change: Change) -> Told | None:
         """Apply *change* to the circuits of these models as they are in the store, and tell what came of it.
 
-        Where the store does not answer: to the replica, or (not *alone*) not at all, and False.
+        None, and nothing done, where the store does not answer.
         """
-        if self._near:
-            try:
-                with self._looking:
-                    told = self._committed(provider_id, models, change)
-            except StoreAway:
-                self._away()
-            else:
-                self._tell_all(told)
-                return True
-        if alone:
+        if not self._near:
+            return None
+        try:
+            with self._looking:
+                told = self._committed(provider_id, models, change)
+        except StoreAway:
+            self._away()
+            return None
+        self._tell_all(told)
+        return told
+
+    def _change(self, provider_id: str, models: Collection[str], change: Change) -> None:
+        """The same; where the store does not answer, to the replica."""
+        if self._shared(provider_id, models, change) is None:
             rules, now = self.settings(), self._moment()
             with self._lock:
                 told = change(now, rules)
             self._tell_all(told)
-        return False
 
     def _committed(self, provider_id: str, models: Collection[str] | None, change: Change) -> Told:
         """Raises StoreAway as long as nothing was changed. A store that goes later leaves the replica ahead of it, as
@@ -443,7 +438,11 @@ class SharedBoard(Board):
         """Plain successes since the last time: others only have to know that there were some."""
         while self._near and self._served:
             provider_id, model = self._served.pop()
-            self._change(provider_id, (model,), lambda now, rules: [], alone=False)
+            self._shared(provider_id, (model,), lambda now, rules: [])
+
+
+def _of_provider(provider_id: str, change: Callable[[str], Told]) -> Change:
+    return lambda now, rules: change(provider_id)
 
 
 def _readable(model: str, data: bytes | None, now: Moment) -> Circuit | None:
