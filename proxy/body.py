@@ -38,12 +38,16 @@ class ClientGone(Exception):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What routing reads of a body."""
+    """What routing reads of a body. *members* is the request as a chat request, *own* what the client sent where its
+    dialect is another one. *refusal*: why only a candidate of the client's own dialect can be asked.
+    """
 
     members: Members
     model: str
     stream: bool
     include_usage: bool
+    own: Members | None = None
+    refusal: BadBody | None = None
 
 
 def _invalid(param: str | None = None) -> BadBody:

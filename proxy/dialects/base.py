@@ -7,7 +7,18 @@ import msgspec
 from proxy.usage import Usage
 
 Members = dict[str, msgspec.Raw]
-Verdict = Literal["served", "no_choices", "no_content", "no_results", "undecodable", "bare_finish"]
+Verdict = Literal["served", "no_choices", "no_content", "no_results", "undecodable", "bare_finish", "blocked"]
+
+
+class Untranslatable(Exception):
+    """A candidate can not be asked this, or its 2xx is no answer. The text holds nothing of request or answer.
+
+    *blocked*: the prompt was refused for its content, and the provider is not at fault.
+    """
+
+    def __init__(self, text: str, *, blocked: bool = False) -> None:
+        super().__init__(text)
+        self.blocked = blocked
 
 
 class Judged(msgspec.Struct, frozen=True):
