@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from tests.cluster.test_metrics import ask, call, scrape, workers
+from tests.pace import slower
 from tests.upstream.server import Hold, answer, status
 from tests.wire.house import MODEL, House, house
 from tests.wire.product import eventually, free_port, fresh_postgres
@@ -113,7 +114,7 @@ def test_a_reset_by_one_worker_holds_for_all(several: House):
     several.a.script(answer("from A"))
     code, _ = call(several, "POST", f"/api/failover-groups/circuit-breaker/{several.ids['Alpha']}/reset", "t0ken")
     assert code == 200
-    assert eventually(lambda: everybody_says(several, (0, 0)), 1.0)
+    assert eventually(lambda: everybody_says(several, (0, 0)), slower())
     before = len(several.a.calls)
     assert ask(several) == 200 and len(several.a.calls) == before + 1
 
@@ -128,7 +129,7 @@ def test_without_redis_nobody_waits_and_afterwards_the_open_state_wins(
         for _ in range(WORKERS * 12):
             began = time.monotonic()
             assert ask(several) == 200
-            assert time.monotonic() - began < 1.0
+            assert time.monotonic() - began < slower()
         assert "shared store unreachable" in several.product.output
     finally:
         os.kill(store[0].pid, signal.SIGCONT)
@@ -161,7 +162,7 @@ def test_a_ceiling_holds_for_all_workers_together(several: House):
             hold.release()
             assert asked.result() == 200
         several.a.script(answer("again"))
-        assert eventually(lambda: ask(several) == 200 and len(several.a.calls) > before + 1, 3)
+        assert eventually(lambda: ask(several) == 200 and len(several.a.calls) > before + 1)
     finally:
         hold.release()
         several.admin("PUT", f"/api/providers/{several.ids['Alpha']}", json={"max_in_flight": None})

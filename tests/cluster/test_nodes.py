@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.pace import slower
 from tests.upstream.server import FakeProvider
 from tests.wire.product import REDIS, Product, eventually, fresh_postgres
 
@@ -74,7 +75,7 @@ def test_a_setting_written_through_one_is_in_force_in_the_other_within_a_second(
         assert written.status_code == 200
         began = time.monotonic()
         assert eventually(lambda value=value: in_force_memory(beta, token) == value, 5)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < slower()
 
 
 def in_force_memory(node: Product, token: str) -> str:
@@ -91,7 +92,7 @@ def test_an_event_of_one_node_is_seen_once_by_the_listeners_of_the_other(pair: t
     began = time.monotonic()
     alpha.api("PUT", "/api/settings", token=token, json={"circuit_breaker_threshold": "7"})
     assert eventually(lambda: here.of("config.changed") and there.of("config.changed"), 5)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 1.5 * slower()
     time.sleep(0.3)
     assert len(there.of("config.changed")) == 1
     assert here.of("config.changed") == there.of("config.changed")
@@ -144,7 +145,7 @@ def test_a_node_of_several_workers_serves_and_ends_as_one(tmp_path: Path):
         assert node.output.count("Model Hotel ") == 1
         assert node.output.count("FIRST ACCOUNT (save now") == 1
         assert node.api("PUT", "/api/settings", json={"circuit_breaker_threshold": "9"}).status_code == 200
-        deadline = time.monotonic() + 1
+        deadline = time.monotonic() + slower()
         while time.monotonic() < deadline and in_force_memory(node, "t0ken") != "9":
             pass
         # Each call is a connection of its own and meets either worker.
@@ -179,7 +180,7 @@ def test_an_edit_through_one_node_governs_requests_of_the_other_within_a_second(
     def within_a_second(node: Product, key: str, expected: str, model: str = "hotel/glm-4.6") -> None:
         began = time.monotonic()
         assert eventually(lambda: served_by(node, key, model) == expected, 5)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < slower()
 
     with FakeProvider(models=["glm-4.6"]) as a, FakeProvider(models=["glm-4.6"]) as b:
         for name, provider in (("Alpha", a), ("Beta", b)):

@@ -12,6 +12,7 @@ import pytest
 from modelhotel.ops import serving
 from tests.endurance.load import Clients, Reply, call, either
 from tests.endurance.rows import rows, times
+from tests.pace import slower
 from tests.upstream.server import answer, stream
 from tests.wire.cut import Cut
 from tests.wire.house import GROUP, House, house
@@ -87,12 +88,12 @@ def test_traffic_goes_on_and_every_row_arrives_once(outage, shown: str, tmp_path
         meanwhile: list[Reply] = []
         with freeze():
             began = time.monotonic()
-            assert eventually(lambda: health(product) == shown, 3.5)
+            assert eventually(lambda: health(product) == shown, 3.5 * slower())
             while time.monotonic() - began < OUTAGE:
                 meanwhile.append(clients.run(call(product.url, key, model=GROUP, stream=False)))
                 time.sleep(0.05)
             assert product.get("/healthz").status_code == 200
-        assert eventually(lambda: health(product) == "OK", 3.5)
+        assert eventually(lambda: health(product) == "OK", 3.5 * slower())
         replies = streams.done()
         assert [(reply.whole, reply.text) for reply in replies] == [(True, "".join(WORDS))] * STREAMS
         print(f"longest gap {max(reply.longest_gap for reply in replies):.3f} s")

@@ -510,8 +510,8 @@ def test_every_group_answers_the_schema_that_is_documented(api, world):
 
 
 @pytest.mark.slow
-def test_five_thousand_groups_are_listed_in_a_moment(api, world):
-    """Seconds of the processor, whatever else the machine does; 0.2 on one that does nothing else."""
+def test_five_thousand_groups_are_listed_in_a_moment(api, world, django_assert_max_num_queries):
+    """No more than twice what it costs to read the rows and their answer: nothing grows with the square of them."""
     models = [Model(provider=world.p1, model_id=f"m{at}", name=f"m{at}") for at in range(10_000)]
     Model.objects.bulk_create(models)
     now = datetime.now(UTC)
@@ -523,11 +523,23 @@ def test_five_thousand_groups_are_listed_in_a_moment(api, world):
         )
         for at in range(5_000)
     )
-    began = time.process_time()
-    answer = api("GET", "")
-    spent = time.process_time() - began
-    assert len(answer.json()["groups"]) == 5_000
-    assert spent < 0.9
+
+    def seconds(work):
+        """Of the processor, whatever else the machine does; the better of two."""
+        spent = []
+        for _ in range(2):
+            began = time.process_time()
+            found = work()
+            spent.append(time.process_time() - began)
+        return found, min(spent)
+
+    with django_assert_max_num_queries(40):  # of two listings
+        answer, spent = seconds(lambda: api("GET", "").json())
+    assert len(answer["groups"]) == 5_000
+    rows = (FailoverGroup.objects.all(), Model.objects.select_related("provider"))
+    _, floor = seconds(lambda: (json.loads(json.dumps(answer)), *map(list, (query.all() for query in rows))))
+    print(f"{spent:.2f} s, floor {floor:.2f} s")
+    assert spent < 2 * floor
 
 
 def test_a_failing_total_is_zero(api, world, monkeypatch):

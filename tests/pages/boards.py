@@ -1,6 +1,5 @@
 """What the tests of the failover board share: three providers, groups in a known state, a page that stands."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -79,11 +78,6 @@ def house_of(hotel: Hotel) -> Iterator[House]:
         yield House(hotel, stack)
 
 
-def busy() -> float:
-    """By how much everything takes longer here and now: a machine that runs tests does other things too."""
-    return 1.5 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-
-
 class Seen:
     """The board in a browser, and the writes it sends."""
 
@@ -114,7 +108,7 @@ class Seen:
     def badges(self, name: str) -> list[str]:
         return self.card(name).locator(".mh-place").all_inner_texts()
 
-    def expect_order(self, name: str, *providers: str, timeout: float = 5000) -> None:
+    def expect_order(self, name: str, *providers: str, timeout: float | None = None) -> None:
         wanted = [f"{provider} / {name}" for provider in providers]
         expect(self.card(name).locator(".mh-member-name")).to_have_text(wanted, timeout=timeout)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 
 from tests.upstream.server import FakeProvider, answer
 from tests.wire.product import Product
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tests.pages.boards import House, Seen
 
 CHROMIUM = "/usr/bin/chromium"
+#: Milliseconds an expectation is waited for; short only where that is what a test shows.
+WAIT = 15_000
+expect.set_options(timeout=WAIT)
 VIEWER = """
 from django.contrib.auth.models import Permission
 from modelhotel.models import User
@@ -88,7 +91,7 @@ class Watched:
 
     def __init__(self, page: Page) -> None:
         self.complaints: list[str] = []
-        page.set_default_timeout(8000)
+        page.set_default_timeout(WAIT)
         page.on("console", lambda said: said.type == "error" and self.complaints.append(said.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.bench.dashboards import FRAME, PAGES
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 
 
 def paths(addresses):

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.pages.boards import Seen, operator, toast
 from tests.wire.product import eventually
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 
 
 def test_the_navigation_leads_to_the_board_and_the_old_list_stays(house, page):

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.pages.boards import Seen, busy
+from tests.pace import slower
+from tests.pages.boards import Seen
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 
@@ -71,7 +72,7 @@ def test_five_hundred_groups_stand_at_once_and_filter_without_a_pause(big, recor
     expect(page.locator("#board-count")).to_have_text("502 failover groups")
     first = min(_first_view(page) for _ in range(4))
     record_property("first_view_ms", round(first))
-    assert first < 500 * busy()
+    assert first < 500 * slower()
     scroll = frames(
         page,
         """for (let i = 0; i < 60; i += 1) {
@@ -80,7 +81,7 @@ def test_five_hundred_groups_stand_at_once_and_filter_without_a_pause(big, recor
         }""",
     )
     record_property("scroll_worst_frame_ms", round(scroll))
-    assert scroll < 100 * busy()
+    assert scroll < 100 * slower()
     took = page.evaluate("""async () => {
         const field = document.querySelector("#board-filters [name=q]");
         field.value = "model-4";
@@ -90,10 +91,10 @@ def test_five_hundred_groups_stand_at_once_and_filter_without_a_pause(big, recor
         return performance.now() - at;
     }""")
     record_property("filter_ms", round(took))
-    assert took < 100 * busy()
+    assert took < 100 * slower()
     expect(page.locator(".mh-fgroup:not([hidden])")).to_have_count(111)
     # In idle time every card is drawn, so that Tab and the browser's search reach all of them.
-    expect(page.locator(".mh-fgroup:empty")).to_have_count(0, timeout=20_000)
+    expect(page.locator(".mh-fgroup:empty")).to_have_count(0, timeout=60_000)
 
 
 def _first_view(page):

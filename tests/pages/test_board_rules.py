@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 
 NOW = 1_800_000_000_000
 AT = "2027-01-15T08:{:02d}:{:02d}.000Z"  # NOW is 08:00:00

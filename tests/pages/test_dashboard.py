@@ -10,7 +10,7 @@ from tests.upstream.server import FakeProvider, answer, status
 from tests.wire.product import eventually
 
 # Without the fixtures, whose parts have deadlines of their own: the first test of a worker starts product and browser.
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 
 LISTS = ("/providers/provider/", "/providers/model/", "/failover/failovergroup/", "/proxy/virtualkey/")
 REQUESTS, LOG = "/requestlogs/requestlog/", "/requestlogs/applog/"

@@ -5,11 +5,12 @@ import re
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from tests.pace import slower
 from tests.pages.conftest import CHROMIUM, Hotel, Watched
 from tests.upstream.server import FakeProvider, answer
 from tests.wire.product import Product
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_the_card_of_the_first_run_leads_to_the_first_answer_and_goes(empty):
     page.locator("dialog").get_by_role("button", name="Add Provider").click()
     expect(page.get_by_role("heading", name="First: 1 model found")).to_be_visible()
     seen = other.locator("#first-run")
-    expect(seen.locator("[data-step=model]")).to_have_attribute("data-done", "true", timeout=2000)
+    expect(seen.locator("[data-step=model]")).to_have_attribute("data-done", "true", timeout=2000 * slower())
     expect(seen.locator("[data-step=provider]")).to_contain_text("(done)")
     page.get_by_role("link", name="Create a virtual key").click()
     page.get_by_label("Name", exact=True).fill("app")

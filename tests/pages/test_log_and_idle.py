@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.upstream.server import answer, status
 from tests.wire.product import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 LOG = "/requestlogs/applog/"
 
 

@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from tests.pages.test_models import PAGE, count, fill, names, rows
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 FIRST_VIEW = 500  # ms
 
 

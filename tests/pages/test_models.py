@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.pace import slower
 from tests.pages.conftest import Hotel
 from tests.upstream.server import FakeProvider, answer, status
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 PAGE = "/models/"
 #: Written past the verbs, which is none of a reader's: every third can see, every fifth thinks, every tenth is off.
 FILL = """
@@ -137,7 +138,7 @@ def test_a_disabled_provider_parks_its_models(house, page, priced):
     expect(rows(page).first).to_contain_text("Enabled")
     page.wait_for_function("import('/static/modelhotel/app/live.js').then((live) => live.state() === 'live')")
     house.product.api("PUT", f"/api/providers/{made['id']}", json={"enabled": False})
-    expect(rows(page).first).to_contain_text("Parked", timeout=1500)
+    expect(rows(page).first).to_contain_text("Parked", timeout=1500 * slower())
     page.get_by_label("Scope").select_option(label="Active providers")
     expect(page.get_by_text("Nothing matches.")).to_be_visible()
     page.get_by_label("State", exact=True).select_option("parked")

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
+from tests.pages.conftest import WAIT
 from tests.upstream.server import answer, status
 from tests.wire.product import Product, eventually
 
@@ -42,7 +43,7 @@ def figures(hotel):
 def own_page(hotel, **options):
     """A page that may complain: what breaks here is broken on purpose."""
     context = hotel.browser.new_context(storage_state=hotel.states["admin"], **options)
-    context.set_default_timeout(8000)
+    context.set_default_timeout(WAIT)
     return context.new_page()
 
 

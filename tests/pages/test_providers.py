@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.pace import slower
 from tests.pages.conftest import Hotel, Watched
 from tests.upstream.server import FakeProvider, Hold, answer, reply, status
 from tests.wire.product import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 PAGE = "/providers/"
 KEY = "sk-page-0123456789abcdef"
 
@@ -408,21 +409,23 @@ def test_what_others_change_and_what_circuits_do_arrives_within_a_second(hotel, 
         expect(card(page, "Alpha")).to_be_visible()
         page.wait_for_function("import('/static/modelhotel/app/live.js').then((live) => live.state() === 'live')")
         made = add(hotel, "Fresh", fake.url)
-        expect(card(page, "Fresh")).to_be_visible(timeout=1000)
+        expect(card(page, "Fresh")).to_be_visible(timeout=1000 * slower())
         hotel.product.api("POST", f"/api/providers/{made}/discover")
-        expect(card(page, "Fresh")).to_contain_text("2 models", timeout=1500)
+        expect(card(page, "Fresh")).to_contain_text("2 models", timeout=1500 * slower())
         fake.script(status(500))
         for _ in range(5):
             hotel.chat("Fresh/live-1")
-        expect(card(page, "Fresh").locator(".mh-chips")).to_contain_text("1 circuit open, next try in", timeout=1500)
+        expect(card(page, "Fresh").locator(".mh-chips")).to_contain_text(
+            "1 circuit open, next try in", timeout=1500 * slower()
+        )
         for _ in range(5):
             hotel.chat("Fresh/live-2")
-        expect(card(page, "Fresh").locator(".mh-chips")).to_contain_text("skipped as a whole", timeout=1500)
-        expect(card(page, "Fresh").locator(".mh-chips")).to_contain_text("Circuit open", timeout=1500)
+        expect(card(page, "Fresh").locator(".mh-chips")).to_contain_text("skipped as a whole", timeout=1500 * slower())
+        expect(card(page, "Fresh").locator(".mh-chips")).to_contain_text("Circuit open", timeout=1500 * slower())
         page.get_by_role("button", name="Edit Fresh").click()
         page.get_by_label("Name", exact=True).fill("Typed")
         hotel.product.api("PUT", f"/api/providers/{made}", json={"name": "Renamed"})
-        expect(dialog(page).get_by_text("was changed elsewhere")).to_be_visible(timeout=1500)
+        expect(dialog(page).get_by_text("was changed elsewhere")).to_be_visible(timeout=1500 * slower())
         expect(page.get_by_label("Name", exact=True)).to_have_value("Typed")
         page.keyboard.press("Escape")
         expect(card(page, "Renamed")).to_be_visible()

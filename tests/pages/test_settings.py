@@ -5,9 +5,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.pace import slower
 from tests.wire.product import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 
 
 @pytest.fixture
@@ -140,7 +141,7 @@ def test_what_another_operator_changes_arrives_and_what_is_typed_here_stays(hote
     threshold.fill("12")
     change = {"circuit_breaker_span_models": "3", "circuit_breaker_threshold": "8", "failover_on_rate_limit": "false"}
     hotel.product.api("PUT", "/api/settings", json=change)
-    expect(span).to_have_value("3", timeout=1500)
+    expect(span).to_have_value("3", timeout=1500 * slower())
     expect(settings.get_by_role("switch", name="Failover on Rate Limit")).to_have_attribute("aria-checked", "false")
     expect(threshold).to_have_value("12")
     expect(settings.locator("[data-key=circuit_breaker_threshold]")).to_contain_text(

@@ -5,11 +5,12 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.pages.boards import busy
+from tests.pace import slower
+from tests.pages.conftest import WAIT
 from tests.upstream.server import answer, status
 from tests.wire.product import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(30, func_only=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 #: Notes every event, and the longest pause between two frames once the page stands.
 LISTEN = """
 document.addEventListener("DOMContentLoaded", async () => {
@@ -41,7 +42,7 @@ STATUS = "/api/failover-groups/circuit-breaker-status"
 def own_page(hotel, **options):
     """A page that may complain: what breaks here is broken on purpose."""
     context = hotel.browser.new_context(storage_state=hotel.states["admin"], **options)
-    context.set_default_timeout(8000)
+    context.set_default_timeout(WAIT)
     return context.new_page()
 
 
@@ -185,7 +186,7 @@ def test_a_flood_of_events_is_delivered_once_in_order_and_leaves_the_page_usable
     mine.goto(f"{hotel.url}/settings/")
     mine.wait_for_function("window.seen && seen.length >= 3000")
     assert mine.evaluate("seen.every((id, at) => Number(id) === at) && seen.length") == 3000
-    assert mine.evaluate("longest") < 350 * busy()  # ms between two frames
+    assert mine.evaluate("longest") < 350 * slower()  # ms between two frames
     expect(mine.locator(".mh-toast")).to_have_count(4)
     mine.get_by_label("Find a setting").fill("proxy")
     expect(mine.locator("[data-section=Authentication]")).to_be_hidden()

@@ -131,7 +131,7 @@ async def test_a_client_that_leaves_cancels_the_work_at_once(sender):
     asyncio.get_running_loop().call_later(0.1, sender.left.set)
     exchange = await watched(sender, work)
     assert exchange.gone
-    assert 0.09 < moments[0] - started < 1.0
+    assert 0.09 < moments[0] - started < 5.0
 
 
 async def test_a_client_that_left_early_is_noticed_when_the_watch_begins(sender):
@@ -143,7 +143,7 @@ async def test_a_client_that_left_early_is_noticed_when_the_watch_begins(sender)
 
     started = time.monotonic()
     assert (await watched(sender, work)).gone
-    assert WATCH_AFTER <= time.monotonic() - started < 1.0
+    assert WATCH_AFTER <= time.monotonic() - started < 5.0
 
 
 async def test_a_handler_is_told_instead_of_the_task_being_cancelled(sender):

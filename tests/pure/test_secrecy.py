@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from proxy import secrecy
 from proxy.secrecy import KeyGuard, Secrets, fenced
+from tests.pace import slower
 
 OWN = "sk-own-abcdefgh12345678"
 OTHER = "other-provider-key-without-shape"
@@ -119,7 +120,7 @@ def test_a_large_request_is_searched_in_a_moment():
     started = time.perf_counter()
     assert not fenced("nothing of that kind " * 400, request)
     assert fenced("word259990 filler word259991", request)
-    assert time.perf_counter() - started < 2.0
+    assert time.perf_counter() - started < 2.0 * slower()
 
 
 ALPHABET = "ab "

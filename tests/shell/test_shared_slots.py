@@ -75,7 +75,8 @@ async def test_without_a_ceiling_nobody_is_asked(house: House):
     assert not list(one.claims._client.scan_iter(f"{house.prefix}*"))  # type: ignore[union-attr]
 
 
-async def test_who_waits_here_is_woken_by_a_slot_that_frees_there(house: House):
+async def test_who_waits_here_is_woken_by_a_slot_that_frees_there(house: House, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("failover.windows.ASK_AGAIN", 60.0)
     one, other = house.process(), house.process()
     row = provider(1)
     slot = other.take(row, True)
@@ -83,7 +84,7 @@ async def test_who_waits_here_is_woken_by_a_slot_that_frees_there(house: House):
     assert not one.room(row, True), "others have filled it"
     with one.waiting([row]) as waiter:
         other.release(slot, True)
-        await asyncio.wait_for(waiter.woken.wait(), 0.5)
+        await asyncio.wait_for(waiter.woken.wait(), 5)
         assert one.room(row, True) and one.take(row, True) is not None
 
 
@@ -96,7 +97,7 @@ async def test_where_nobody_tells_it_is_asked_again_after_a_moment(house: House,
     monkeypatch.setattr(house, "tell", lambda sender, pid: None)
     with one.waiting([row]) as waiter:
         other.release(slot, True)
-        await asyncio.wait_for(waiter.woken.wait(), 2)
+        await asyncio.wait_for(waiter.woken.wait(), 10)
         assert one.take(row, True) is not None
 
 

@@ -83,8 +83,8 @@ def test_a_resting_connection_expires(loop, provider_a, monkeypatch):
     monkeypatch.setattr(wire, "IDLE_SECONDS", 0.1)
 
     async def work(c):
-        await fetch(c, chat(provider_a.url))
         start = time.monotonic()
+        await fetch(c, chat(provider_a.url))
         await provider_a.until(lambda: provider_a.connections == 0)
         assert time.monotonic() - start > 0.05
         assert not c._pool.live and not c._pool.resting

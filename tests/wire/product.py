@@ -75,7 +75,7 @@ def free_port() -> int:
         return port
 
 
-def eventually(check: Callable[[], Any], seconds: float = 5.0) -> Any:
+def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
     """The first true answer of *check*; its last one (asserted on by the caller) when the time is over."""
     deadline = time.monotonic() + seconds
     while not (found := check()) and time.monotonic() < deadline:
@@ -129,7 +129,7 @@ class Product:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.http = httpx.Client(timeout=10.0, trust_env=False)
+        self.http = httpx.Client(timeout=20.0, trust_env=False)
         if wait:
             try:
                 self.wait_until_ready()

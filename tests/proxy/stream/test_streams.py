@@ -340,7 +340,7 @@ async def test_no_headers_in_time_is_left_for_the_next(ab: Stage, provider_a: Fa
     assert words(await ab.ask(stream=True)) == "from B"
     assert len(provider_a.calls) == 1
     assert ab.trail[0] == (0, "A", None, "provider_timeout", "charge") and ab.fails("A") == 1
-    assert ab.row.attempts is not None and 190 <= ab.row.attempts[0]["duration_ms"] < 900
+    assert ab.row.attempts is not None and 190 <= ab.row.attempts[0]["duration_ms"] < 5_000
     assert "proxy: upstream sent no response headers before the header timeout" in caplog.messages
 
 

@@ -15,6 +15,7 @@ from proxy import serving, walk
 from proxy.hedge import Race
 from proxy.stream import firsttoken
 from requestlogs import counting
+from tests.pace import slower
 from tests.proxy.walk.stage import Stage
 from tests.upstream import rig
 from tests.upstream.server import (
@@ -75,8 +76,8 @@ async def test_the_second_is_launched_on_the_tick_and_serves_when_the_first_is_s
     got = await ab.ask(stream=True)
     took = time.monotonic() - began
     assert got.status == 200 and got.complete and b"from " in got.body and got.events[-1] == "[DONE]"
-    assert TICK + 0.05 <= took < TICK + 0.05 + SLACK
-    assert 0.5 * TICK < gap(provider_a, provider_b) < TICK + SLACK
+    assert TICK + 0.05 <= took < TICK + 0.05 + SLACK * slower()
+    assert 0.5 * TICK < gap(provider_a, provider_b) < TICK + SLACK * slower()
     row = ab.row
     assert (row.state, row.status_code, row.failover_attempt, row.provider_name) == ("completed", 200, 1, "B")
     assert row.resolved_model_id == "m" and got.header("x-modelhotel-provider") == "B"
@@ -113,7 +114,7 @@ async def test_a_failure_launches_the_next_at_once(ab: Stage, provider_a: FakePr
     provider_b.script(answer("from B"))
     got = await ab.ask(stream=True)
     assert b"from B" in got.body
-    assert gap(provider_a, provider_b) < 1.0
+    assert gap(provider_a, provider_b) < 4.0
     assert ab.trail == [(0, "A", 503, "provider_error", "charge"), (1, "B", 200, None, "success")]
     assert not ab.waits and ab.fails("A") == 1
 
@@ -127,7 +128,8 @@ async def test_ticks_go_on_from_the_start_whatever_failed_meanwhile(
     with FakeProvider() as provider_c:
         ab.member("C", provider_c.url)
         await ab.ask(stream=True)
-        assert gap(provider_a, provider_b) < 0.3 < gap(provider_a, provider_c) < 0.4 + SLACK
+        assert gap(provider_a, provider_b) < 0.3 * slower()
+        assert 0.3 < gap(provider_a, provider_c) < 0.4 + SLACK * slower()
 
 
 async def test_launches_are_a_tenth_of_a_second_apart_at_least(
@@ -142,7 +144,7 @@ async def test_launches_are_a_tenth_of_a_second_apart_at_least(
         await ab.ask(stream=True)
         starts = [p.calls[0].at for p in (provider_a, provider_b, provider_c)]
     assert min(starts[1] - starts[0], starts[2] - starts[1]) > 0.5 * TICK
-    assert starts[2] - starts[0] < 2 * TICK + SLACK
+    assert starts[2] - starts[0] < 2 * TICK + SLACK * slower()
 
 
 async def test_a_whole_answer_is_asked_for_one_candidate_at_a_time(

