@@ -73,7 +73,7 @@ def test_running_requests_finish_while_new_ones_are_told_that_it_is_draining(tmp
         call = Call(f"{server.url}/v1/slow/2.5")
         server.process.send_signal(signal.SIGTERM)
         server.wait_for_output("halt")
-        refused = eventually(lambda: (r := server.get("/v1/models")).status_code == 503 and r, 2)
+        refused = eventually(lambda: (r := server.get("/v1/slow/0")).status_code == 503 and r, 2)
         assert refused.json() == {"error": {"message": "DRAINING", "type": "server_error", "param": None, "code": None}}
         health = server.get("/health")
         assert (health.status_code, health.text) == (503, "DRAINING")
