@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, ClassVar, Literal, Protocol
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
@@ -11,6 +11,10 @@ Header = tuple[bytes, bytes]
 JSON_TYPE: Header = (b"content-type", b"application/json")
 CHAT_PATH = "/chat/completions"
 EMBEDDINGS_PATH = "/embeddings"
+RERANK_PATH = "/rerank"
+COHERE_LAYER = "/compatibility/v1"
+#: How a chat request is spoken: OpenAI chat completions, Anthropic Messages, Gemini generateContent.
+Dialect = Literal["chat", "messages", "gemini"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,21 @@ class Kind:
     #: True: a 200 may hold an error; each is shown to :meth:`disguised`.
     disguises_errors: ClassVar[bool] = False
 
+    #: How an ordinary chat request is spoken to this type; :meth:`chat_dialect` decides per model.
+    chat_route: ClassVar[Dialect] = "chat"
+    #: Has a native ``/v1/messages``: such requests pass as they came (v1-api 12.1).
+    speaks_messages: ClassVar[bool] = False
+    #: Chat with an inline document goes to ``/v1/messages`` (v1-api 14.1).
+    messages_for_documents: ClassVar[bool] = False
+    #: Parameters refused on ``/v1/messages`` are learned (v1-api 11.5).
+    heals_messages: ClassVar[bool] = False
+    #: Images, inline documents, speech and transcription are spoken in the Gemini dialect (v1-api 15.1).
+    gemini_for_media: ClassVar[bool] = False
+    #: Chat may be sent to ``/v1/responses`` (v1-api 16).
+    reroutes_responses: ClassVar[bool] = False
+    #: Every chat request carries a session header (v1-api 11.7).
+    session_header: ClassVar[bool] = False
+
     #: None: the type tells nothing about quotas.
     quota: ClassVar[QuotaReader | None] = None
 
@@ -140,10 +159,29 @@ class Kind:
 
     def url(self, base_url: str, path: str) -> str:
         """Where the endpoint *path* of OpenAI's API is, such as ``/chat/completions`` (v1-api 11.1)."""
+        if path == RERANK_PATH and (native := cohere_base(base_url)) is not None:
+            return native + "/v2" + path
         return self.root(base_url) + path
 
-    def auth_headers(self, key: str) -> list[Header]:
-        """Empty for a keyless provider: no auth header of any kind is sent then."""
+    def gemini_root(self, base_url: str) -> str:
+        """What ``/models/<id>`` of the Gemini dialect is appended to (v1-api 15.1)."""
+        return self.root(base_url)
+
+    def gemini_url(self, base_url: str, model_id: str, *, stream: bool) -> str:
+        """Where *model_id* generates content; a stream comes as server-sent events."""
+        verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        return f"{self.gemini_root(base_url)}/models/{quote(model_id, safe='')}:{verb}"
+
+    def chat_dialect(self, model_id: str) -> Dialect:
+        """How an ordinary chat request for *model_id* is spoken."""
+        return self.chat_route
+
+    def native_responses(self, base_url: str) -> bool:
+        """Whether ``/v1/responses`` at *base_url* is OpenAI's own."""
+        return False
+
+    def auth_headers(self, key: str, dialect: str = "chat") -> list[Header]:
+        """What a call in *dialect* carries. Empty for a keyless provider: no auth header of any kind is sent then."""
         return [(b"authorization", b"Bearer " + key.encode("utf-8"))] if key else []
 
     def headers(self, key: str) -> list[Header]:
@@ -156,6 +194,9 @@ class Kind:
 
     def inject(self, body: dict[str, msgspec.Raw], model_id: str) -> None:
         """Add to a chat body, in place, what this type wants when it is absent (v1-api 11.4)."""
+
+    def image_body(self, members: dict[str, msgspec.Raw], model_id: str) -> None:
+        """Rewrite a body of the image endpoints in place (v1-api 11.7)."""
 
     def disguised(self, payload: bytes) -> Disguised | None:
         """The error that the body of a 200 holds; only asked where :attr:`disguises_errors` says so."""
@@ -173,6 +214,21 @@ class Kind:
     @staticmethod
     def host(base_url: str) -> str:
         return (urlsplit(base_url).hostname or "").lower().rstrip(".")
+
+
+def goog_key(key: str) -> list[Header]:
+    """Google's own auth header; empty without a key."""
+    return [(b"x-goog-api-key", key.encode("utf-8"))] if key else []
+
+
+def cohere_base(base_url: str) -> str | None:
+    """Cohere's native API beside its compatibility layer; None when *base_url* is no such layer (v1-api 11.1)."""
+    base = base_url.rstrip("/")
+    if not base.endswith(COHERE_LAYER):
+        return None
+    native = base.removesuffix(COHERE_LAYER)
+    # The whole netloc is compared: a port or a look-alike host belongs to somebody else.
+    return "https://api.cohere.com" if urlsplit(native).netloc.lower() == "api.cohere.ai" else native
 
 
 def with_v1(given: str) -> str:

@@ -8,3 +8,7 @@ class OpenAI(Kind):
     label = "OpenAI"
     default_base_url = "https://api.openai.com/v1"
     strip = frozenset({"min_p", "top_k"})
+    reroutes_responses = True
+
+    def native_responses(self, base_url: str) -> bool:
+        return self.host(base_url) == "api.openai.com"
