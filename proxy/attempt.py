@@ -16,9 +16,8 @@ from failover import backoff, ratelimit, verdict
 from failover.resolve import Candidate
 from failover.verdict import Judgement, Verdict
 from failover.window import Window
-from modelhotel.core import logformat
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy import disguise, metering, outgoing, reasons, refusals, secrecy, terminal
+from proxy import disguise, metering, outgoing, reasons, refusals, secrecy, terminal, walk_log
 from proxy.answers import JSON, Header
 from proxy.exchange import Exchange
 from proxy.heal import Heal
@@ -396,12 +395,4 @@ class Attempt(ABC):
     async def _deliver(self, status: int, body: bytes, headers: tuple[Header, ...] = (JSON,)) -> None:
         self._draft.status_code = status
         await self._exchange.answer(status, body, headers)
-        if log.isEnabledFor(logging.INFO):
-            attrs = {
-                "model": self._exchange.model,
-                "provider": self._provider.name,
-                "status": status,
-                "attempt": self._element.index + 1,
-                "duration_ms": round(self._draft.elapsed_ms(), 1),
-            }
-            logformat.say(log, "proxy: non-streaming completed", attrs)
+        walk_log.delivered(self._exchange, self._candidate, status, self._element.index + 1)

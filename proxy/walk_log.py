@@ -43,6 +43,18 @@ def _routed(endpoint: str, provider: str, provider_id: str, model: str, total: i
     )
 
 
+def delivered(exchange: Exchange, candidate: Candidate, status: int, attempt: int) -> None:
+    """A whole answer went out."""
+    if log.isEnabledFor(logging.INFO):
+        attrs = _delivered(exchange.model, candidate.provider.name, status, attempt)
+        logformat.say(log, "proxy: non-streaming completed", attrs, exchange.draft.elapsed_ms())
+
+
+@lru_cache(maxsize=1024)
+def _delivered(model: str, provider: str, status: int, attempt: int) -> logformat.Told:
+    return logformat.Told({"model": model, "provider": provider, "status": status, "attempt": attempt})
+
+
 def left_to_the_probe(candidate: Candidate) -> None:
     attrs = {"provider": candidate.provider.name, "model": candidate.model.model_id}
     log.info("resolve: skipping candidate: probe in progress", extra={"attrs": attrs})

@@ -9,7 +9,7 @@ about itself is a line like any other, at most two a minute, so a failure can no
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
@@ -97,10 +97,10 @@ class Lines:
             self._keep(records)
             self._fit()
 
-    def _keep(self, records: Iterable[logging.LogRecord]) -> None:
-        minor, major = self._minor.append, self._major.append
-        for record in records:
-            (minor if record.levelno < logging.WARNING else major)(record)
+    def _keep(self, records: Sequence[logging.LogRecord]) -> None:
+        major = [record for record in records if record.levelno >= logging.WARNING]
+        self._major.extend(major)
+        self._minor.extend(records if not major else [r for r in records if r.levelno < logging.WARNING])
 
     def _fit(self) -> None:
         excess = self.queued - LIMIT

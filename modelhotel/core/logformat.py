@@ -145,6 +145,8 @@ class TextFormatter(logging.Formatter):
     """``time=… level=INFO msg="proxy: failover triggered" attempt=1 provider="My Prov"``"""
 
     def format(self, record: logging.LogRecord) -> str:
+        if type(record) is _Said:
+            return record.line()
         record.tail = tail = _tail(_attributes(record, self))
         return (
             f"time={_moment(record)} level={LEVELS.get(record.levelno, 'INFO')}"
@@ -225,13 +227,31 @@ class _Said(LeanRecord):
     levelno = logging.INFO
     args = exc_info = stack_info = None
 
-    def __init__(self, name: str, message: str, attrs: Mapping[str, object]) -> None:
-        self.name, self.msg, self.attrs = name, message, attrs
+    def __init__(self, name: str, message: str, attrs: Mapping[str, object], took: float | None) -> None:
+        self.name, self.msg, self.told, self.took = name, message, attrs, took
         self.created = time.time()
+
+    @property
+    def attrs(self) -> Mapping[str, object]:
+        return self.told if self.took is None else _with_duration(self.told, self.took)
 
     @property
     def msecs(self) -> float:  # type: ignore[override]
         return self.created % 1 * 1000
+
+    def line(self) -> str:
+        """As :class:`TextFormatter` prints it."""
+        created, took = self.created, self.took
+        second = int(created)
+        tail = _tail(self.told)
+        if took is not None:
+            tail = f"{tail} duration_ms={took:.1f}"
+        milliseconds = int(created % 1 * 1000)
+        return f'time={_second(second)}.{milliseconds:03d}Z level=INFO msg="{_message(self.msg)}"{tail}'
+
+
+def _with_duration(attrs: Mapping[str, object], took: float) -> dict[str, object]:
+    return {**attrs, "duration_ms": round(took, 1)}
 
 
 #: Takes the lines of :func:`say` in a server, whose only handler it belongs to.
@@ -244,15 +264,17 @@ def straighten(take: Callable[[logging.LogRecord], object] | None) -> None:
     _straight = take
 
 
-def say(log: logging.Logger, message: str, attrs: Mapping[str, object]) -> None:
-    """An INFO line of the hot path, without ``Logger``'s detours."""
+def say(log: logging.Logger, message: str, attrs: Mapping[str, object], took: float | None = None) -> None:
+    """An INFO line of the hot path, without ``Logger``'s detours. *took*: a last attribute ``duration_ms``, apart from
+    *attrs* because it alone differs from line to line.
+    """
     if not log.isEnabledFor(logging.INFO):
         return
     if _straight is not None:
-        _straight(_Said(log.name, message, attrs))
+        _straight(_Said(log.name, message, attrs, took))
         return
     record = logging.getLogRecordFactory()(log.name, logging.INFO, "", 0, message, None, None)
-    record.attrs = attrs
+    record.attrs = attrs if took is None else _with_duration(attrs, took)
     log.handle(record)
 
 

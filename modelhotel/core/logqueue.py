@@ -96,9 +96,10 @@ class QueueHandler(logging.Handler):
 
     def _lines(self, records: Sequence[logging.LogRecord]) -> list[str]:
         lines, good = [], []
+        formatted = self.format if self.formatter is None else self.formatter.format
         for record in records:
             try:
-                lines.append(self.format(record))
+                lines.append(formatted(record))
                 good.append(record)
             except Exception:
                 self.handleError(record)

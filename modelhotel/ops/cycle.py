@@ -5,14 +5,19 @@ head goes out together with the first piece of its body, and header lines that c
 """
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE
 
+from modelhotel.ops.asgi_types import App, Message
+
+Header = tuple[bytes, bytes]
 DIRECT = "modelhotel.direct"
-"""The ASGI extension: ``scope["extensions"][DIRECT]`` is the cycle: ``whole``, ``ready``, ``write_now``."""
+"""The ASGI extension: ``scope["extensions"][DIRECT]`` is the cycle: ``asked``, ``whole``, ``ready``, ``write_now``."""
 #: A body this large is not copied to stand behind its head. Bytes.
 _LARGE = 16 * 1024
 _REMEMBERED = 512
@@ -36,7 +41,16 @@ _STEADY = frozenset(
         b"x-modelhotel-provider",
     )
 )
-_lines: dict[tuple[bytes, bytes], bytes] = {}
+_BROKEN = b"Internal Server Error"
+_BROKEN_HEADERS = (
+    (b"content-type", b"text/plain; charset=utf-8"),
+    (b"content-length", b"%d" % len(_BROKEN)),
+    (b"connection", b"close"),
+)
+_lines: dict[Header, bytes] = {}
+
+
+def _nothing() -> None: ...
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -60,19 +74,128 @@ def _line(name: bytes, value: bytes) -> bytes:
     return line
 
 
-class Cycle(RequestResponseCycle):
-    """See the module."""
+class Cycle:
+    """What uvicorn calls a request-response cycle; see the module."""
 
-    task: asyncio.Task[None] | None = None
-    """Kept here, because the event loop itself keeps no task alive."""
-    _taken = False
-    """The end of the request's body was handed over."""
-    _head = b""
-    """What is not written yet."""
-    _open_ended = False
-    """The end of the body is the end of the connection: HTTP/1.0 knows no chunks."""
+    __slots__ = (
+        "__weakref__",
+        "_bell",
+        "_head",
+        "_news",
+        "_open_ended",
+        "_taken",
+        "body",
+        "chunked_encoding",
+        "default_headers",
+        "disconnected",
+        "expected_content_length",
+        "flow",
+        "keep_alive",
+        "logger",
+        "more_body",
+        "on_response",
+        "response_complete",
+        "response_started",
+        "scope",
+        "task",
+        "transport",
+        "waiting_for_100_continue",
+    )
 
-    async def send(self, message: Any) -> None:
+    def __init__(
+        self,
+        scope: dict[str, Any],
+        transport: asyncio.Transport,
+        flow: FlowControl,
+        logger: logging.Logger,
+        default_headers: list[Header],
+        on_response: Callable[[], None],
+        *,
+        continues: bool,
+        keep_alive: bool,
+    ) -> None:
+        """*continues*: the client waits for a 100 before it sends its body."""
+        self.scope = scope
+        self.transport = transport
+        self.flow = flow
+        self.logger = logger
+        self.default_headers = default_headers
+        self.on_response = on_response
+        self.waiting_for_100_continue = continues
+        self.keep_alive = keep_alive
+        #: Kept here, because the event loop itself keeps no task alive.
+        self.task: asyncio.Task[None] | None = None
+        self.disconnected = self.response_started = self.response_complete = False
+        self.body = b""
+        self.more_body = True
+        self._taken = False  # the end of the request's body was handed over
+        self._news = False  # something came that nobody has asked for yet
+        self._bell: asyncio.Event | None = None
+        self.chunked_encoding: bool | None = None
+        self.expected_content_length = 0
+        self._head = b""  # what is not written yet
+        self._open_ended = False  # the end of the body is the end of the connection: HTTP/1.0 knows no chunks
+
+    async def run(self, app: App) -> None:
+        """Have *app* answer. Raises nothing."""
+        try:
+            await app(self.scope, self.receive, self.send)
+            if not (self.response_complete or self.disconnected):
+                await self._give_up("ASGI callable returned without completing response.")
+        except BaseException as problem:
+            await self._give_up("Exception in ASGI application\n", problem)
+        finally:
+            self.on_response = _nothing  # it leads back to the connection, and from there to here
+
+    async def _give_up(self, why: str, problem: BaseException | None = None) -> None:
+        self.logger.error(why, exc_info=problem)
+        if self.response_started:
+            self.transport.close()
+            return
+        await self.send({"type": "http.response.start", "status": 500, "headers": _BROKEN_HEADERS})
+        await self.send({"type": "http.response.body", "body": _BROKEN})
+
+    # -- the request
+
+    @property
+    def message_event(self) -> "Cycle":
+        """What uvicorn sets when the connection is lost."""
+        return self
+
+    def set(self) -> None:
+        """Something came: a piece of the body, its end, the end of the client or of the answer."""
+        self._news = True
+        if self._bell is not None:
+            self._bell.set()
+
+    async def receive(self) -> Message:
+        if self.waiting_for_100_continue and not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.waiting_for_100_continue = False
+        if not (self.disconnected or self.response_complete):
+            self.flow.resume_reading()
+            while not self._news:
+                bell = self._bell = self._bell or asyncio.Event()
+                bell.clear()
+                await bell.wait()
+            self._news = False
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        body, self.body = self.body, b""
+        self._taken = not self.more_body
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    def asked(self) -> bytes | None:
+        """The request's body where it is there, whole, before anybody asked for it, as nearly always; once."""
+        if self.more_body or self._taken or self.disconnected or self.response_complete or self.flow.read_paused:
+            return None
+        self._taken, self._news = True, False
+        body, self.body = self.body, b""
+        return body
+
+    # -- the answer
+
+    async def send(self, message: Message) -> None:
         flow = self.flow
         if flow.write_paused and not self.disconnected:
             await flow.drain()
@@ -101,7 +224,7 @@ class Cycle(RequestResponseCycle):
             or self.transport.is_closing()
         )
 
-    def whole(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bool:
+    def whole(self, status: int, headers: Iterable[Header], body: bytes) -> bool:
         """A whole answer in the caller's turn; False: nothing was written, use ``send``."""
         if self.response_started or self.disconnected or self.flow.write_paused or self.transport.is_closing():
             return False
@@ -109,31 +232,22 @@ class Cycle(RequestResponseCycle):
         self._continue(body, False)
         return True
 
-    async def receive(self) -> Any:
-        if self.more_body or self._taken or self.disconnected or self.response_complete or self.flow.read_paused:
-            message = await super().receive()
-            self._taken = self._taken or not message.get("more_body", False)
-            return message
-        # Nearly always the body is there, whole, before anybody asks for it.
-        self._taken = True
-        self.message_event.clear()
-        body, self.body = bytes(self.body), bytearray()
-        return {"type": "http.request", "body": body, "more_body": False}
-
     def write_now(self, body: bytes) -> None:
         """The same as ``send`` of a piece with more to come, in the caller's turn; only when :meth:`ready`."""
         self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
 
-    def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def _start(self, status: int, headers: Iterable[Header]) -> None:
         """Put the head together. It is written with the body, or in the next turn of the loop where none came."""
         self.chunked_encoding, self.expected_content_length = None, 0  # an earlier head may have been refused
         lines = [STATUS_LINE[status]]
-        for name, value in self.default_headers:
-            lines.append(_lines.get((name, value)) or _line(name, value))
+        known = _lines.get
+        for pair in self.default_headers:
+            lines.append(known(pair) or _line(*pair))
         close = False
-        for name, value in headers:
-            line = _lines.get((name, value))
+        for pair in headers:
+            line = known(pair)
             if line is None:
+                name, value = pair
                 line = _line(name, value)
                 name = name.lower()
                 if name in _FRAMING:
@@ -205,7 +319,7 @@ class Cycle(RequestResponseCycle):
         self.response_complete = True
         # It leads back here: a ring that only the collector would take apart, one for every request.
         self.scope.pop("extensions", None)
-        self.message_event.set()
+        self.set()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()

@@ -176,9 +176,18 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             path = scope["path"]
-            if path.startswith("/v1/") or path == "/v1":
-                return await self._counted(self._data, scope, receive, send)
-            return await self._other(path, scope, receive, send)
+            if not (path.startswith("/v1/") or path == "/v1"):
+                return await self._other(path, scope, receive, send)
+            if self.refusing:
+                return await self._refuse(scope, send)
+            # As ``_counted`` does; every coroutine that a request waits in costs it something.
+            task = asyncio.current_task()
+            assert task is not None
+            self.running.add(task)
+            try:
+                return await self._data(scope, receive, send)
+            finally:
+                self.running.discard(task)
         if scope["type"] == "lifespan":
             return await self._lifespan(receive, send)
         if scope["type"] == "websocket":

@@ -8,7 +8,6 @@ Answers go through :class:`modelhotel.ops.cycle.Cycle`, and one timer per connec
 it fires, not made anew for every request.
 """
 
-import asyncio
 import urllib.parse
 from typing import Any, cast
 
@@ -25,6 +24,11 @@ PIPELINE = 32
 """Requests that wait for the answers before them until the socket is paused."""
 PIPELINE_MOST = 1024
 """Requests that may wait at all; what was read before the pause may hold more."""
+TARGETS, TARGET_LONGEST = 1024, 256
+"""Request targets kept taken apart, and bytes of one."""
+Target = tuple[str, bytes, bytes]
+"""Path, the same as it came, query."""
+_targets: dict[bytes, Target] = {}
 _INVALID = "Invalid HTTP request received."
 _TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
@@ -35,11 +39,14 @@ _TOO_LONG = (
 class Connection(HttpToolsProtocol):
     """One client connection."""
 
+    cycle: Cycle | None  # type: ignore[assignment]  # the last request that was read
+    scope: dict[str, Any]  # type: ignore[assignment]
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._quiet = 0  # bytes since the last piece of body, or since the last request was whole
         self._offered = False  # the parser takes the request in hand for the last one in HTTP/1.1
-        self._running: Cycle | None = None  # the request that is being answered; ``cycle`` is the last one read
+        self._running: Cycle | None = None  # the request that is being answered
         self._resting_since: float | None = None  # loop time of the last answer's end; None while a request is in hand
 
     def data_received(self, data: bytes) -> None:
@@ -74,7 +81,7 @@ class Connection(HttpToolsProtocol):
         return b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(lines))
 
     def on_headers_complete(self) -> None:
-        parser, scope = self.parser, cast(dict[str, Any], self.scope)
+        parser, scope = self.parser, self.scope
         if self._quiet > HEAD_LIMIT and sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT:
             raise ValueError("head over the limit")
         method = parser.get_method()
@@ -87,29 +94,34 @@ class Connection(HttpToolsProtocol):
         scope["method"] = method.decode("ascii")
         if version != "1.1":
             scope["http_version"] = version
-        url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        scope["path"] = self.root_path + (urllib.parse.unquote(path) if "%" in path else path)
-        scope["raw_path"] = self.root_path.encode("ascii") + url.path
-        scope["query_string"] = url.query or b""
+        scope["path"], scope["raw_path"], scope["query_string"] = _targets.get(self.url) or self._target(self.url)
         self.headers = []  # the scope keeps the list that is complete
         self._begin(scope, version != "1.0" and parser.should_keep_alive())
 
+    def _target(self, target: bytes) -> Target:
+        """Raises HttpParserInvalidURLError."""
+        url = httptools.parse_url(target)
+        path = url.path.decode("ascii")
+        path = self.root_path + (urllib.parse.unquote(path) if "%" in path else path)
+        found = path, self.root_path.encode("ascii") + url.path, url.query or b""
+        if len(target) <= TARGET_LONGEST and not self.root_path:
+            if len(_targets) >= TARGETS:
+                _targets.clear()
+            _targets[target] = found
+        return found
+
     def _begin(self, scope: dict[str, Any], keep_alive: bool) -> None:
         """The request's task starts now, or when those before it on this connection were answered."""
-        before = cast(Cycle | None, self.cycle)
+        before = self.cycle
         cycle = Cycle(
-            scope=cast(Any, scope),
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
+            scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.server_state.default_headers,
+            self.on_response_complete,
+            continues=self.expect_100_continue,
             keep_alive=keep_alive,
-            on_response=self.on_response_complete,
         )
         scope["extensions"] = {DIRECT: cycle}
         self.cycle = cycle
@@ -117,7 +129,7 @@ class Connection(HttpToolsProtocol):
             self._running = cycle
             self._start_asgi_task(cycle, self.app)
             return
-        self.pipeline.appendleft((cycle, self.app))
+        self.pipeline.appendleft((cast(Any, cycle), self.app))
         if len(self.pipeline) > PIPELINE_MOST:
             raise ValueError("too many requests ahead of their answers")
         if len(self.pipeline) >= PIPELINE:
@@ -125,26 +137,26 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         # Front keeps its own account of what runs; uvicorn's would cost a callback for every request.
-        cycle.task = self.loop.create_task(cycle.run_asgi(app))
+        cycle.task = self.loop.create_task(cycle.run(app))
 
     def on_body(self, body: bytes) -> None:
         self._quiet = 0
         cycle = self.cycle
-        if self._offered or cycle.response_complete:
+        if cycle is None or self._offered or cycle.response_complete:
             return
         cycle.body += body
         if len(cycle.body) > BODY_HIGH:
             self.flow.pause_reading()
-        cycle.message_event.set()
+        cycle.set()
 
     def on_message_complete(self) -> None:
         if self._offered:
             return
         self._quiet = 0
         cycle = self.cycle
-        if not cycle.response_complete:
+        if cycle is not None and not cycle.response_complete:
             cycle.more_body = False
-            cycle.message_event.set()
+            cycle.set()
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
@@ -178,7 +190,7 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, text: str = "") -> None:
         """400 with *text*, or 431; an answer that is due before, or running, is cut instead: it may not be mixed."""
         running = self._running
-        own = running is self.cycle and running is not None and running.more_body and not running.response_started
+        own = running is not None and running is self.cycle and running.more_body and not running.response_started
         self._leave()
         if running is None or running.response_complete or own:
             if text:
@@ -191,7 +203,7 @@ class Connection(HttpToolsProtocol):
         running = self._running
         if running is not None and not running.response_complete:
             running.disconnected = True
-            running.message_event.set()
+            running.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave()  # uvicorn tells the last request read, which may be one that waits

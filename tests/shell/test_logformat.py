@@ -181,3 +181,25 @@ def test_a_lean_record_keeps_its_traceback():
         record = logformat.LeanRecord("n", logging.ERROR, "", 0, "walk: failed", None, sys.exc_info())
     line = logformat.TextFormatter().format(record)
     assert 'error="ValueError: broken"' in line and "Traceback" in line
+
+
+@pytest.mark.parametrize("took", [None, 0.0, 1.25, 81234.56])
+@pytest.mark.parametrize("attrs", [FAILOVER, logformat.Told(FAILOVER)], ids=["plain", "kept"])
+def test_what_the_hot_path_says_reads_like_any_other_line(attrs, took):
+    """settings 34a: past the loggers or through them, as text, as JSON and in the app log."""
+    straight: list[logging.LogRecord] = []
+    through: list[logging.LogRecord] = []
+    log = logging.Logger("proxy")
+    log.handle = through.append  # type: ignore[method-assign, assignment]
+    logformat.say(log, "proxy: failover triggered", attrs, took)
+    logformat.straighten(straight.append)
+    try:
+        logformat.say(log, "proxy: failover triggered", attrs, took)
+    finally:
+        logformat.straighten(None)
+    straight[0].created = through[0].created = 1790000000.25
+    through[0].msecs = 250.0
+    for form in (logformat.TextFormatter(), logformat.JsonFormatter()):
+        assert form.format(straight[0]) == form.format(through[0])
+    assert logformat.told(straight[0]) == logformat.told(through[0])
+    assert ("duration_ms" in logformat.told(straight[0])) == (took is not None)
