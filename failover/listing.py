@@ -61,6 +61,7 @@ def _describe(model: ModelRow, id: str, provider: str, owner: str) -> dict[str, 
         "output_modalities": list(model.output_modalities) or None,
         "input_price_per_million": model.input_price_per_million,
         "output_price_per_million": model.output_price_per_million,
+        "search_price_per_thousand": model.search_price_per_thousand,
     }
     entry.update((name, value) for name, value in optional.items() if value is not None)
     return entry

@@ -318,6 +318,12 @@ class ModelForm(VerbForm):
     output_price_per_million = forms.FloatField(
         label="Output price", required=False, widget=UnfoldAdminDecimalFieldWidget, help_text="$ per million tokens."
     )
+    search_price_per_thousand = forms.FloatField(
+        label="Search price",
+        required=False,
+        widget=UnfoldAdminDecimalFieldWidget,
+        help_text="$ per thousand search units, of a reranker that bills by them.",
+    )
     price_customized = forms.BooleanField(
         label="Prices pinned",
         required=False,
@@ -372,6 +378,7 @@ class ModelAdmin(VerbAdmin[Model]):
                     "input_price_per_million",
                     "input_price_per_million_cache_hit",
                     "output_price_per_million",
+                    "search_price_per_thousand",
                     "price_customized",
                 )
             },

@@ -20,6 +20,7 @@ class ModelEdit(Body):
     input_price_per_million: float = 0.0
     input_price_per_million_cache_hit: float = 0.0
     output_price_per_million: float = 0.0
+    search_price_per_thousand: float = 0.0
     price_customized: bool = False
     enabled: bool = True
 

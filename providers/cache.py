@@ -67,6 +67,7 @@ class ModelRow:
     input_price_per_million_cache_hit: float | None
     output_price_per_million: float | None
     created_at: float
+    search_price_per_thousand: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,6 +140,7 @@ def build() -> Catalogue:
             input_price_per_million_cache_hit=m.input_price_per_million_cache_hit,
             output_price_per_million=m.output_price_per_million,
             created_at=m.created_at.timestamp(),
+            search_price_per_thousand=m.search_price_per_thousand,
         )
         models[row.id] = row
         by_model_id.setdefault(row.model_id, []).append(row)

@@ -134,6 +134,7 @@ _MODEL_NUMBERS = {
     "input_price_per_million": (PRICE_RANGE, "invalid input price"),
     "input_price_per_million_cache_hit": (PRICE_RANGE, "invalid cached input price"),
     "output_price_per_million": (PRICE_RANGE, "invalid output price"),
+    "search_price_per_thousand": (PRICE_RANGE, "invalid search price"),
 }
 MODEL_FIELDS = ("display_name", *_MODEL_NUMBERS, "price_customized", "enabled")
 

@@ -19,7 +19,12 @@ log = logging.getLogger("providers")
 
 BULK_MAX = 10_000
 _CHUNK = 500
-_PRICES = ("input_price_per_million", "input_price_per_million_cache_hit", "output_price_per_million")
+_PRICES = (
+    "input_price_per_million",
+    "input_price_per_million_cache_hit",
+    "output_price_per_million",
+    "search_price_per_thousand",
+)
 
 
 def parse_id(text: str, problem: str = "invalid model ID") -> uuid.UUID:

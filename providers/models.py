@@ -76,6 +76,7 @@ class Model(models.Model):
     input_price_per_million = models.FloatField(null=True, blank=True)
     input_price_per_million_cache_hit = models.FloatField(null=True, blank=True)
     output_price_per_million = models.FloatField(null=True, blank=True)
+    search_price_per_thousand = models.FloatField(null=True, blank=True)
     enabled = models.BooleanField(default=True)
     disabled_manually = models.BooleanField(default=False)
     display_name_customized = models.BooleanField(default=False)

@@ -121,6 +121,7 @@ def model_object(row: Model) -> dict[str, Any]:
         "input_price_per_million": row.input_price_per_million,
         "input_price_per_million_cache_hit": row.input_price_per_million_cache_hit,
         "output_price_per_million": row.output_price_per_million,
+        "search_price_per_thousand": row.search_price_per_thousand,
         "owned_by": row.owned_by,
         "enabled": row.enabled,
         "disabled_manually": row.disabled_manually,

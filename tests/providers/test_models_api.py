@@ -162,6 +162,7 @@ def test_pages_are_filtered(api: Api, owner: Provider):
         ({"input_price_per_million": -0.1}, "invalid input price"),
         ({"input_price_per_million_cache_hit": 1000.1}, "invalid cached input price"),
         ({"output_price_per_million": 1e300}, "invalid output price"),
+        ({"search_price_per_thousand": -1}, "invalid search price"),
         ({"context_length": "4096"}, "invalid request body"),
         ({"context_length": 4096.0}, "invalid request body"),
         ({"enabled": "yes"}, "invalid request body"),
@@ -210,6 +211,15 @@ def test_unpinning_a_price_wins_over_prices_of_the_same_edit(api: Api, owner: Pr
     edited = api.patch(f"/models/{row.pk}", {"price_customized": False, "input_price_per_million": 1}).json()
     assert edited["price_customized"] is False
     assert {edited[name] for name in edited if "price_per" in name} == {None}
+
+
+def test_what_a_search_costs_is_a_price_like_the_others(api: Api, owner: Provider):
+    row = model(owner, "rerank-v3.5")
+    edited = api.patch(f"/models/{row.pk}", {"search_price_per_thousand": 2}).json()
+    assert (edited["search_price_per_thousand"], edited["price_customized"]) == (2.0, True)
+    assert cache.SNAPSHOT.current.by_pair[str(owner.pk), "rerank-v3.5"].search_price_per_thousand == 2.0
+    edited = api.patch(f"/models/{row.pk}", {"price_customized": False}).json()
+    assert edited["search_price_per_thousand"] is None
 
 
 def test_the_operator_switches_a_model_and_the_stamps_follow(api: Api, owner: Provider):

@@ -532,6 +532,7 @@ def test_the_list_of_models():
         output_modalities=("text",),
         input_price_per_million=0.0,
         output_price_per_million=1.5,
+        search_price_per_thousand=2.0,
     )
     off = model(P1, "off", enabled=False)
     routing = table(P1, P2, P3, M2, M1, rich, off, GLM, Stored("b", [off.id, rich.id]), Stored("a", [off.id]))
@@ -566,6 +567,7 @@ def test_the_list_of_models():
         "output_modalities": ["text"],
         "input_price_per_million": 0.0,
         "output_price_per_million": 1.5,
+        "search_price_per_thousand": 2.0,
     }
     assert listed[2] == {"id": "my-provider/m1", "provider": "my provider", **described}
     assert listed[3] == {"id": "hotel/b", "provider": "hotel", **described}

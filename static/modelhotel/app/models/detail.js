@@ -7,7 +7,7 @@ import { h } from "../ui.js";
 import { lossOf } from "../providers/ask.js";
 import { hintOf } from "../providers/fields.js";
 import { editor } from "./editor.js";
-import { abilities, listOf, proxyId, status, title } from "./facts.js";
+import { abilities, listOf, proxyId, searches, status, title } from "./facts.js";
 import { snippets } from "./snippets.js";
 
 const COOL_DOWN = 30_000; // ms between two "Update info"
@@ -114,6 +114,7 @@ export class Detail {
         fact("Input", price(row.input_price_per_million)),
         fact("Cached input", price(row.input_price_per_million_cache_hit)),
         fact("Output", price(row.output_price_per_million)),
+        searches(row) && fact("Search", row.search_price_per_thousand === null ? "unknown" : `${money(row.search_price_per_thousand)} per thousand search units`),
       ),
     );
   }

@@ -1,15 +1,16 @@
 // The form of one model: only what is changed is sent.
 import { ApiError, busy } from "../api.js";
 import { h } from "../ui.js";
-import { proxyId } from "./facts.js";
+import { proxyId, searches } from "./facts.js";
 
 const FIELDS = [
   ["display_name", "Display name", "text", "invalid display name", "Empty takes the provider's own name again."],
   ["context_length", "Context", "number", "invalid context length", "256 to 2,000,000 tokens. A scan that reports another value overwrites it."],
   ["max_output_tokens", "Max output", "number", "invalid max output_tokens", "1 to 128,000 tokens."],
-  ["input_price_per_million", "Input price", "number", "invalid input price", "Dollars per million tokens, 0 to 1000. Editing a price pins all three."],
+  ["input_price_per_million", "Input price", "number", "invalid input price", "Dollars per million tokens, 0 to 1000. Editing a price pins all of them."],
   ["input_price_per_million_cache_hit", "Cached input price", "number", "invalid cached input price", ""],
   ["output_price_per_million", "Output price", "number", "invalid output price", ""],
+  ["search_price_per_thousand", "Search price", "number", "invalid search price", "Dollars per thousand search units, of a reranker that bills by them."],
 ];
 const WHOLE = new Set(["context_length", "max_output_tokens"]);
 
@@ -38,7 +39,7 @@ function valueOf({ name, type, input, refusal }) {
 
 /** *save*(given) stores what changed and may throw ApiError. Gives the form and what puts the keyboard into it. */
 export function editor(row, { save, cancel }) {
-  const fields = FIELDS.map((one) => fieldOf(row, one));
+  const fields = FIELDS.filter(([name]) => name !== "search_price_per_thousand" || searches(row)).map((one) => fieldOf(row, one));
   const alert = h("p", { class: "mh-refused", role: "alert", hidden: true });
   const go = h("button", { type: "submit", class: "mh-btn" }, "Save");
   const back = h("button", { type: "button", class: "mh-btn mh-btn-quiet", on: { click: cancel } }, "Cancel");

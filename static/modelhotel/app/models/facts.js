@@ -37,6 +37,9 @@ export function abilities(row) {
   return ABILITIES.filter(([id, , kind]) => (kind === "capabilities" ? flags[id] === true : outputs.includes(id))).map(([, name]) => name);
 }
 
+/** Whether *row* is a reranker, which may bill by searches. */
+export const searches = (row) => row.modality === "rerank" || row.search_price_per_thousand !== null;
+
 /** [tone, word, why] of a model's state. */
 export function status(row) {
   if (!row.enabled) return ["muted", "Disabled", row.disabled_manually ? "Switched off by hand" : "Switched off by discovery: its provider no longer offers it"];
