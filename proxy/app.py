@@ -249,7 +249,7 @@ async def _serve(call: _Call, exchange: Exchange) -> None:
     draft = exchange.draft
     try:
         raw = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size)
-        asked = exchange.endpoint.parse(raw)
+        asked = exchange.endpoint.asked(raw, call.headers.get(b"content-type", b""))
     except body.ClientGone:
         exchange.gone = True
         return _fail(draft, 499, "client_disconnect", "client disconnected")
@@ -262,6 +262,7 @@ async def _serve(call: _Call, exchange: Exchange) -> None:
     draft.parse_ms = draft.elapsed_ms()
     draft.streaming = asked.stream
     exchange.accept(raw, asked.members, asked.model, asked.stream, asked.include_usage)
+    exchange.form = asked.form
     _name(draft, asked.model)
     if await _resolve(exchange):
         exchange.watch()

@@ -10,6 +10,7 @@ import msgspec
 
 from proxy.answers import INVALID_BODY, INVALID_VALUE, MISSING_PARAMETER, TOO_LARGE
 from proxy.exchange import Receive
+from proxy.multipart import Form
 
 Members = dict[str, msgspec.Raw]
 
@@ -39,7 +40,8 @@ class ClientGone(Exception):
 
 class Asked(msgspec.Struct, frozen=True):
     """What routing reads of a body. *members* is the request as a chat request, *own* what the client sent where its
-    dialect is another one. *refusal*: why only a candidate of the client's own dialect can be asked.
+    dialect is another one. *form* is what came as a form; its text fields are *members* too, and the names of its
+    files. *refusal*: why only a candidate of the client's own dialect can be asked.
     """
 
     members: Members
@@ -48,6 +50,7 @@ class Asked(msgspec.Struct, frozen=True):
     include_usage: bool
     own: Members | None = None
     refusal: BadBody | None = None
+    form: Form | None = None
 
 
 def _invalid(param: str | None = None) -> BadBody:
@@ -116,6 +119,11 @@ def _model(members: Members) -> str:
         model = _decode_text(raw)
     except ValueError:
         raise _invalid("model") from None
+    return checked(model)
+
+
+def checked(model: str) -> str:
+    """*model* when it can be a model's name. Raises BadBody."""
     if not model:
         raise BadBody(400, "model is required", MISSING_PARAMETER, "model")
     if len(model) > MODEL_LIMIT:

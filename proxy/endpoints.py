@@ -4,7 +4,7 @@ Gates, walk and attempt read it from here, so that none of them knows an endpoin
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from providers.kinds.base import CHAT_PATH, EMBEDDINGS_PATH, Kind
@@ -12,8 +12,9 @@ from proxy import body, usage
 from proxy.attempt import Attempt
 from proxy.body import Asked
 from proxy.chat_attempt import ChatAttempt
-from proxy.dialects import chat, embeddings, passed
+from proxy.dialects import audio, chat, embeddings, images, passed, rerank
 from proxy.dialects.base import Judged, Members
+from proxy.multipart import Form
 from proxy.passthrough import PassThrough
 from proxy.repairs import Repair
 
@@ -33,6 +34,10 @@ class Endpoint:
     as routing needs it and raises BadBody. *read_answer* judges a 2xx. *prompt_tokens* and *completion_tokens*
     estimate, of the request's members and of the bytes that were delivered, what a provider did not report. *hedged*:
     its streams may be raced (failover-loop 12.1).
+
+    *parse_form* takes the place of *parse* where the request is a form, of which a candidate gets its own with the
+    *form_changes* (text fields to replace, None = to leave out). *long_running*: its requests get the time of streams
+    (failover-loop 4.1). *always_json*: its answers are read as JSON whatever they call themselves.
     """
 
     path: str
@@ -46,6 +51,14 @@ class Endpoint:
     prompt_tokens: Callable[[Members], int]
     completion_tokens: Callable[[int], int]
     hedged: bool = False
+    parse_form: Callable[[bytes, bytes], Asked] | None = None
+    form_changes: Callable[[Form, Kind, str], dict[str, str | None]] | None = None
+    long_running: bool = False
+    always_json: bool = False
+
+    def asked(self, raw: bytes, content_type: bytes) -> Asked:
+        """What routing reads of a body of this type. Raises BadBody."""
+        return self.parse(raw) if self.parse_form is None else self.parse_form(raw, content_type)
 
 
 CHAT = Endpoint(
@@ -72,6 +85,66 @@ EMBEDDINGS = Endpoint(
     read_answer=embeddings.read_answer,
     prompt_tokens=passed.prompt_tokens,
     completion_tokens=passed.no_completion,
+    always_json=True,
 )
+RERANK = replace(
+    EMBEDDINGS,
+    path="/v1/rerank",
+    target="/rerank",
+    family="rerank",
+    parse=rerank.parse,
+    read_answer=rerank.read_answer,
+    always_json=False,
+)
+IMAGES = replace(
+    EMBEDDINGS,
+    path="/v1/images/generations",
+    target="/images/generations",
+    family="image",
+    parse=images.parse,
+    build_body=images.build_body,
+    read_answer=images.read_answer,
+    long_running=True,
+    always_json=False,
+)
+IMAGE_EDITS = replace(
+    IMAGES,
+    path="/v1/images/edits",
+    target="/images/edits",
+    parse_form=passed.parse_form,
+    form_changes=images.form_changes,
+)
+IMAGE_VARIATIONS = replace(IMAGE_EDITS, path="/v1/images/variations", target="/images/variations")
+SPEECH = replace(
+    EMBEDDINGS,
+    path="/v1/audio/speech",
+    target="/audio/speech",
+    family="tts",
+    parse=audio.parse_speech,
+    read_answer=audio.read_answer,
+    long_running=True,
+    always_json=False,
+)
+TRANSCRIPTIONS = replace(
+    SPEECH,
+    path="/v1/audio/transcriptions",
+    target="/audio/transcriptions",
+    family="stt",
+    parse_form=passed.parse_form,
+)
+TRANSLATIONS = replace(TRANSCRIPTIONS, path="/v1/audio/translations", target="/audio/translations")
 #: By the client's path.
-ENDPOINTS = {endpoint.path: endpoint for endpoint in (CHAT, EMBEDDINGS)}
+ENDPOINTS = {
+    endpoint.path: endpoint
+    for endpoint in (
+        CHAT,
+        EMBEDDINGS,
+        RERANK,
+        IMAGES,
+        IMAGE_EDITS,
+        IMAGE_VARIATIONS,
+        SPEECH,
+        TRANSCRIPTIONS,
+        TRANSLATIONS,
+    )
+}

@@ -23,13 +23,14 @@ from requestlogs.draft import Draft
 if TYPE_CHECKING:
     from failover.resolve import Resolution
     from proxy.endpoints import Endpoint
+    from proxy.multipart import Form
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-#: Streams get this many times ``request_timeout`` per attempt (failover-loop 4.1).
+#: Streams, pictures and sound get this many times ``request_timeout`` per attempt (failover-loop 4.1).
 STREAM_FACTOR = 10
 #: The whole request gets this many times the time of one attempt.
 OVERALL_FACTOR = 2
@@ -85,6 +86,7 @@ class Exchange:
         "direct",
         "draft",
         "endpoint",
+        "form",
         "gone",
         "headers",
         "include_usage",
@@ -123,6 +125,7 @@ class Exchange:
         self.endpoint = endpoint
         self.body: dict[str, msgspec.Raw] = {}
         self.raw = b""
+        self.form: Form | None = None
         self.model = ""
         self.stream = False
         self.include_usage = False
@@ -149,7 +152,8 @@ class Exchange:
         """The body was read and is well-formed; sets the clocks that depend on *stream*."""
         self.raw, self.body, self.model = raw, body, model
         self.stream, self.include_usage = stream, include_usage
-        self.attempt_seconds = self.opts[catalogue.REQUEST_TIMEOUT] * (STREAM_FACTOR if stream else 1)
+        long = stream or self.endpoint.long_running
+        self.attempt_seconds = self.opts[catalogue.REQUEST_TIMEOUT] * (STREAM_FACTOR if long else 1)
         self.deadline = self.draft.arrival + OVERALL_FACTOR * self.attempt_seconds
 
     def contact(self, provider: str, model: str) -> None:

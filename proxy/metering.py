@@ -147,8 +147,18 @@ METER = Meter()
 # -- what one answer costs
 
 
-def cost(model: ModelRow, usage: Usage) -> float | None:
-    """Dollars at the model's prices; None when it has no price. Cached prompt tokens at the cache price if known."""
+def cost(model: ModelRow, usage: Usage, searches: int = 0) -> float | None:
+    """Dollars at the model's prices; None when it has no price. Cached prompt tokens at the cache price if known.
+
+    *searches*: the units a reranker billed, which cost what a search does where that is known (v1-api 17.3).
+    """
+    tokens = _tokens_cost(model, usage)
+    if not searches or model.search_price_per_thousand is None:
+        return tokens
+    return (tokens or 0.0) + searches * model.search_price_per_thousand / 1000
+
+
+def _tokens_cost(model: ModelRow, usage: Usage) -> float | None:
     price, cached_price = model.input_price_per_million, model.input_price_per_million_cache_hit
     if price is None and model.output_price_per_million is None:
         return None
@@ -157,11 +167,12 @@ def cost(model: ModelRow, usage: Usage) -> float | None:
     return (dollars + usage.completion * (model.output_price_per_million or 0.0)) / 1_000_000
 
 
-def charge(exchange: Exchange, model: ModelRow, usage: Usage | None, delivered: int) -> None:
+def charge(exchange: Exchange, model: ModelRow, usage: Usage | None, delivered: int, searches: int = 0) -> None:
     """The answer that served, or what of it went out: once per attempt.
 
     *delivered* are the bytes of text, reasoning and tool calls that were (or would have been) the client's; where they
     are there, a side missing from *usage* is estimated for the key's counter. The row keeps what was reported.
+    *searches*: see :func:`cost`.
     """
     draft = exchange.draft
     reported = usage or NOTHING
@@ -170,7 +181,7 @@ def charge(exchange: Exchange, model: ModelRow, usage: Usage | None, delivered: 
     draft.tokens_completion_reasoning += reported.reasoning
     draft.tokens_prompt_cache_hit += reported.cache_hit
     draft.tokens_prompt_cache_miss += reported.cache_miss
-    _add_cost(exchange, cost(model, reported))
+    _add_cost(exchange, cost(model, reported, searches))
     prompt, completion = _estimated(exchange, reported, delivered)
     METER.add(exchange.key, prompt + completion)
 

@@ -44,7 +44,8 @@ def _url(kind: Kind, base_url: str, target: str) -> str:
 def header_timeout(exchange: Exchange) -> float:
     """Seconds from the request being written to the response headers."""
     rules = policy.of(exchange.opts)
-    return rules.stream_headers if exchange.stream else rules.headers
+    probed = exchange.stream and not exchange.endpoint.long_running
+    return rules.stream_headers if probed else rules.headers
 
 
 def repeatable(problem: UpstreamError) -> bool:

@@ -1,36 +1,42 @@
 """An attempt whose answer passes through as it came (v1-api 17.2, failover-loop 18).
 
-What fits into :data:`BUFFERED` is read and judged before the first byte goes out, so another candidate can still take
-over; a larger answer is committed with what has come of it and relayed, and then only its end can tell.
+JSON that fits into :data:`BUFFERED` is read and judged before the first byte goes out, so another candidate can still
+take over; a larger answer is committed with what has come of it, anything else at its first byte, and relayed.
 """
 
-import asyncio
 import logging
+import secrets
 
 from failover import verdict
-from failover.verdict import Judgement
-from modelhotel.core import redact
-from providers.upstream.interface import FaultKind, Response, UpstreamError
-from proxy import answers, metering, reasons, refusals
+from providers.upstream.interface import Request, Response, UpstreamError
+from proxy import metering, reasons
 from proxy.answers import JSON, Header
-from proxy.attempt import BODILESS, Attempt
-from proxy.secrecy import CONTENT_KEY_MIN
+from proxy.attempt import BODILESS
+from proxy.relayed import NOTHING_CAME, Relayed, disposition, length
+from proxy.repairs import Repair
 from proxy.terminal import Failure
 
 log = logging.getLogger("proxy")
 
 BUFFERED = 8 * 1024 * 1024
 """Bytes of an answer that are read before any of it goes out."""
-NOTHING_CAME = "upstream produced no response data"
 UNREADABLE = "failed to read upstream response"
-CUT = "answer cut off: upstream connection error"
-TIMED_OUT = "answer cut off: upstream request timed out"
 
 
-class PassThrough(Attempt):
+class PassThrough(Relayed):
     """See the module's docstring."""
 
     __slots__ = ()
+
+    def _build(self, repair: Repair | None) -> Request:
+        form, endpoint = self._exchange.form, self._exchange.endpoint
+        if form is None:
+            return super()._build(repair)
+        kind, model_id = self._provider.kind, self._model.model_id
+        changes = endpoint.form_changes(form, kind, model_id) if endpoint.form_changes is not None else None
+        content_type, body = form.made_for(model_id, new_boundary, changes)
+        headers = [(b"content-type", content_type.encode()), *kind.auth_headers(self._candidate.key)]
+        return Request("POST", kind.url(self._provider.base_url, endpoint.target), headers, body)
 
     async def _take(self, response: Response) -> Failure | None:
         if response.status in BODILESS:
@@ -38,20 +44,23 @@ class PassThrough(Attempt):
             await self._deliver(response.status, b"")
             return None
         response.deadline(self._until)
+        if self._exchange.endpoint.always_json or is_json(response):
+            return await self._whole(response)
+        return await self._pass_on(response)
+
+    async def _whole(self, response: Response) -> Failure | None:
         broke: UpstreamError | None = None
         try:
             payload, over = await gather(response, BUFFERED)
         except UpstreamError as problem:
             broke, payload, over = problem, problem.partial, True
-        if response.header(b"content-encoding") not in refusals.PLAIN:
-            metering.charge_rejected(self._exchange, self._model, None)
-            return self._undecodable(response, "compressed, which nobody asked for", len(payload))
+        if self._compressed(response):
+            return self._refuse_compressed(response, len(payload))
         if not over:
-            await self._relay(response, payload)
+            await self._relay(response, payload, (*headers(response), *length(response)))
             return None
         if not payload and broke is None:
-            log.warning("proxy: upstream answered without a body", extra={"attrs": self._counted})
-            return self._gone(NOTHING_CAME, "", verdict.empty(response.status))
+            return self._nothing_came(response)
         answer = self._exchange.endpoint.read_answer(payload)
         if broke is not None and answer.verdict == "undecodable":
             return self._broke(broke, UNREADABLE if payload else NOTHING_CAME)
@@ -63,71 +72,15 @@ class PassThrough(Attempt):
             log.warning("proxy: upstream answered with no results", extra={"attrs": self._counted})
             return self._no_answer(reasons.NO_RESULTS, verdict.empty(response.status))
         self._judge(verdict.success(response.status) if answer.carries else verdict.empty(response.status))
-        metering.charge(self._exchange, self._model, answer.usage, answer.delivered)
+        metering.charge(self._exchange, self._model, answer.usage, answer.delivered, answer.searches)
         self.leave(clean=answer.verdict != "no_results")
         await self._deliver(response.status, self._secrets.mask_content(payload), headers(response))
         return None
 
-    @property
-    def _counted(self) -> dict[str, object]:
-        return {**self.attrs, "model": self._model.model_id, "attempt": self._element.index + 1}
 
-    def _broke(self, broke: UpstreamError, message: str) -> Failure:
-        """A body that broke off before anything of it went out."""
-        judgement = verdict.broken(self._element.status)
-        text = self._secrets.exception(broke)
-        if broke.kind is FaultKind.BODY_TIMEOUT:
-            metering.charge_rejected(self._exchange, self._model, None)
-            return self._failed(Failure("provider_timeout", text), judgement)
-        return self._gone(message, text, judgement)
-
-    def _gone(self, message: str, text: str, judgement: Judgement) -> Failure:
-        """It moves on whatever the status list says, like any transport failure."""
-        metering.charge_rejected(self._exchange, self._model, None)
-        answer = answers.error(502, message, answers.code_of("provider_error", 502))
-        kept = f"{message}: {text}" if text else message
-        return self._failed(Failure("provider_error", kept, answer=answer), judgement)
-
-    # -- an answer too large to be read first
-
-    async def _relay(self, response: Response, first: bytes) -> None:
-        """Commit and pass on; the verdict is that of the end. Usage is not looked for in so much."""
-        exchange, draft, guard = self._exchange, self._draft, Guard(self._secrets.own)
-        draft.status_code = response.status
-        length = response.header(b"content-length")
-        sized: tuple[Header, ...] = ((b"content-length", length),) if length is not None else ()
-        data = first
-        try:
-            await exchange.start_body(response.status, (*headers(response), *sized))
-            while data:
-                await exchange.write(guard.take(data))
-                data = await response.chunk()
-            self.leave(clean=True)
-            await exchange.write(guard.rest())
-            await exchange.end()
-            self._judge(verdict.success(response.status))
-            draft.state = "completed"
-        except UpstreamError as broke:
-            late = broke.kind is FaultKind.BODY_TIMEOUT
-            self._judge(verdict.broken(response.status))
-            text = TIMED_OUT if late else f"{CUT}: {self._secrets.exception(broke)}"
-            self._cut("failover_timeout" if late else "provider_error", text)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not exchange.gone or task is None:
-                raise
-            task.uncancel()
-            self._cut("client_disconnect", "client disconnected")
-        finally:
-            metering.charge(exchange, self._model, None, BUFFERED)
-
-    def _cut(self, kind: str, text: str) -> None:
-        """The answer ends here, unfinished: nothing can be appended to it that its client would understand."""
-        self._element.error_kind = kind
-        draft = self._draft
-        draft.state, draft.status_code, draft.error_kind, draft.error_message = "failed", 0, kind, text
-        attrs = {**self._counted, "error_kind": kind, "error": text}
-        log.warning("proxy: answer cut off", extra={"attrs": attrs})
+def new_boundary() -> str:
+    """One that stands in no form."""
+    return f"modelhotel-{secrets.token_hex(16)}"
 
 
 async def gather(response: Response, limit: int) -> tuple[bytes, bool]:
@@ -150,33 +103,14 @@ async def gather(response: Response, limit: int) -> tuple[bytes, bool]:
     return b"".join(pieces), False
 
 
+def is_json(response: Response) -> bool:
+    """Whether the answer is read before any of it goes out. A page of HTML is, and is found to be no answer."""
+    kind = (response.header(b"content-type") or b"").lower()
+    return b"json" in kind or b"html" in kind
+
+
 def headers(response: Response) -> tuple[Header, ...]:
     """What the client gets of the answer's headers. What is no JSON by its own words is still read as such."""
     kind = response.header(b"content-type") or b""
     shown: Header = (b"content-type", kind) if b"json" in kind.lower() else JSON
-    disposition = response.header(b"content-disposition")
-    return (shown,) if disposition is None else (shown, (b"content-disposition", disposition))
-
-
-class Guard:
-    """Keeps the candidate's exact key out of a body that is passed on in pieces, without changing its length."""
-
-    __slots__ = ("_held", "_key", "_mask")
-
-    def __init__(self, key: str) -> None:
-        self._key = key.encode() if len(key) >= CONTENT_KEY_MIN else b""
-        self._mask = redact.MASK.encode().ljust(len(self._key), b"*")[: len(self._key)]
-        self._held = b""
-
-    def take(self, data: bytes) -> bytes:
-        """What may go out now of what is held and *data*: all but an end that may be the beginning of the key."""
-        if not self._key:
-            return data
-        seen = (self._held + data).replace(self._key, self._mask)
-        keep = next((n for n in range(min(len(self._key) - 1, len(seen)), 0, -1) if self._key.startswith(seen[-n:])), 0)
-        self._held = seen[len(seen) - keep :]
-        return seen[: len(seen) - keep]
-
-    def rest(self) -> bytes:
-        held, self._held = self._held, b""
-        return held
+    return (shown, *disposition(response))

@@ -25,7 +25,8 @@ class Judged(msgspec.Struct, frozen=True):
     """A judged answer that came whole. *body* is what the client gets (empty unless *verdict* lets it through).
 
     *carries*: something was delivered. *delivered*: bytes of what was delivered, counted only where *usage* leaves a
-    side open. *problem*: why it is undecodable, in the parser's words, without any of the body.
+    side open. *problem*: why it is undecodable, in the parser's words, without any of the body. *searches*: the units
+    a reranker billed.
     """
 
     verdict: Verdict
@@ -34,3 +35,4 @@ class Judged(msgspec.Struct, frozen=True):
     carries: bool
     delivered: int = 0
     problem: str = ""
+    searches: int = 0

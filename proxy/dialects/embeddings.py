@@ -2,12 +2,11 @@
 
 import msgspec
 
-from proxy import body
-from proxy.body import Asked
+from proxy.dialects import passed
 from proxy.dialects.base import Judged
-from proxy.dialects.passed import read_usage
 
-_BOM = b"\xef\xbb\xbf"
+#: Embeddings are never streamed.
+parse = passed.whole
 
 
 class _Embeddings(msgspec.Struct):
@@ -18,20 +17,10 @@ class _Embeddings(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Embeddings).decode
 
 
-def parse(raw: bytes) -> Asked:
-    """As for every endpoint; embeddings are never streamed, whatever ``stream`` says. Raises BadBody."""
-    asked = body.parse(raw)
-    return Asked(asked.members, asked.model, False, False) if asked.stream else asked
-
-
 def read_answer(payload: bytes) -> Judged:
     """Judge the body of a 2xx: it goes on as it came, and is decoded no further than to its vectors."""
     try:
-        found = _decode(payload.removeprefix(_BOM))
+        found = _decode(payload.removeprefix(passed.BOM))
     except (ValueError, RecursionError) as problem:
-        return Judged("undecodable", b"", None, False, problem=str(problem))
-    usage = read_usage(found.usage)
-    delivered = 0 if usage is not None and usage.prompt else len(payload)
-    if not found.data:
-        return Judged("no_results", payload, usage, False, delivered)
-    return Judged("served", payload, usage, True, delivered)
+        return passed.undecodable(problem)
+    return passed.judged(payload, passed.read_usage(found.usage), results=bool(found.data))

@@ -198,3 +198,20 @@ def test_an_answer_costs_what_its_model_costs(prices, usage, dollars):
         output_price_per_million=prices[2],
     )
     assert metering.cost(row, usage) == (None if dollars is None else pytest.approx(dollars))
+
+
+@pytest.mark.parametrize(
+    ("token_price", "search_price", "searches", "dollars"),
+    [
+        (None, 2.0, 3, 0.006),
+        (None, 2.0, 0, None),
+        (None, None, 3, None),
+        (1.0, 2.0, 3, 1.006),
+        (1.0, None, 3, 1.0),
+        (None, 0.0, 3, 0.0),
+    ],
+)
+def test_searches_cost_what_a_search_costs(token_price, search_price, searches, dollars):
+    row = model_row(OWNER, "m", input_price_per_million=token_price, search_price_per_thousand=search_price)
+    found = metering.cost(row, Usage(1_000_000), searches)
+    assert found == (None if dollars is None else pytest.approx(dollars))

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import gzip as gzip_module
 import json
+import re
 import socket
 import struct
 import threading
@@ -48,8 +49,26 @@ class Recorded:
         return found if isinstance(found, dict) else {}
 
     @property
+    def parts(self) -> list[tuple[str, str | None, str, bytes]]:
+        """The fields of a form, as (name, file name, content type, value); anything else has none."""
+        kind = self.headers.get("content-type", "")
+        if not kind.startswith("multipart/form-data; boundary="):
+            return []
+        first, *pieces, last = self.body.split(b"--" + kind.partition("boundary=")[2].encode())
+        assert (first, last) == (b"", b"--\r\n")
+        found: list[tuple[str, str | None, str, bytes]] = []
+        for piece in pieces:
+            fields, _, value = piece[2:-2].partition(b"\r\n\r\n")
+            disposition, _, content_type = fields.decode().partition("\r\nContent-Type: ")
+            name = re.fullmatch(r'Content-Disposition: form-data; name="([^"]*)"(?:; filename="([^"]*)")?', disposition)
+            assert name is not None, disposition
+            found.append((name[1], name[2], content_type, value))
+        return found
+
+    @property
     def model(self) -> str:
-        return str(self.members.get("model", ""))
+        named = [value.decode() for name, filename, _, value in self.parts if name == "model" and filename is None]
+        return named[0] if named else str(self.members.get("model", ""))
 
     @property
     def streaming(self) -> bool:
@@ -91,6 +110,10 @@ class Wire:
 
 Behaviour = Callable[[Wire], Awaitable[None]]
 Body = str | bytes | Mapping[str, Any] | list[Any] | None
+
+
+#: What is asked for at other endpoints: the ends of their paths, and their ordinary answers.
+BY_PATH: dict[str, Callable[[], "Behaviour"]] = {}
 
 
 def encode(body: Body) -> bytes:
@@ -154,9 +177,13 @@ def reply(
 
 def answer(text: str | None = "Hello", *, usage: Any = None, headers: Mapping[str, str] | None = None, **more: Any):
     """A good non-streaming answer; a request with ``stream: true`` gets *text* as a stream of one chunk, one for
-    embeddings its vectors."""
+    embeddings its vectors, and so on."""
 
     async def behave(wire: Wire) -> None:
+        for path, other in BY_PATH.items():
+            if wire.request.path.endswith(path):
+                await other()(wire)
+                return
         if wire.request.path.endswith("/embeddings"):
             await vectors()(wire)
             return

@@ -70,6 +70,7 @@ from tests.upstream.behaviours import (
     vectors,
     wrong_length,
 )
+from tests.upstream.media import passed_events, picture, scores, silent_body, sound, transcript
 
 __all__ = [
     "AUTO",
@@ -99,23 +100,29 @@ __all__ = [
     "http_chunk",
     "no_content",
     "no_vectors",
+    "passed_events",
+    "picture",
     "pieces",
     "raw",
     "redirect",
     "reply",
     "reset",
+    "scores",
     "silence",
+    "silent_body",
+    "sound",
     "sse",
     "stall_after",
     "status",
     "stream",
     "tools_stream",
+    "transcript",
     "usage_chunk",
     "vectors",
     "wrong_length",
 ]
 
-ASKING = ("/chat/completions", "/embeddings")  # the ends of the paths that scripts answer
+ASKING = ("/chat/completions", "/embeddings", *behaviours.BY_PATH)  # the ends of the paths that scripts answer
 WAIT = 10.0  # seconds; every wait of this module ends by then
 
 
@@ -393,7 +400,7 @@ class FakeProvider:
 
     @property
     def calls(self) -> list[Recorded]:
-        """Chat and embeddings calls only."""
+        """Calls that ask a model for something only."""
         return [request for request in self.requests if request.path.endswith(ASKING)]
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from failover import breaker, table
@@ -40,6 +41,14 @@ from tests.proxy.asgi import Answer, Client, client
 
 KEY = "sk-0123456789abcdef0123456789abcdef"
 CHANCE = 0.5
+
+
+#: (name, text), or (name, (file name, bytes, content type)).
+Field = tuple[str, str | tuple[str, bytes, str]]
+
+
+def _part(value: str | tuple[str, bytes, str]) -> tuple[None, str] | tuple[str, bytes, str]:
+    return (None, value) if isinstance(value, str) else value
 
 
 class Stage:
@@ -128,11 +137,11 @@ class Stage:
             self._toggles[row.id] = on
         self._install()
 
-    def price(self, name: str, dollars: float) -> None:
-        """What a million prompt tokens of this provider's models cost."""
+    def price(self, name: str, dollars: float | None, *, search: float | None = None) -> None:
+        """What a million prompt tokens of this provider's models cost, and a thousand searches."""
         for uid, row in self._models.items():
             if self._providers[row.provider_id].name == name:
-                self._models[uid] = replace(row, input_price_per_million=dollars)
+                self._models[uid] = replace(row, input_price_per_million=dollars, search_price_per_thousand=search)
         self._install()
 
     def set(self, **values: str) -> None:
@@ -186,6 +195,20 @@ class Stage:
     def embedding_client(self, model: str = "hotel/g", *, given: Any = "hi", **more: Any) -> Client:
         return client("POST", "/v1/embeddings", key=KEY, json={"model": model, "input": given, **more})
 
+    async def post(self, path: str, model: str = "hotel/g", **members: Any) -> Answer:
+        """A JSON request to any endpoint."""
+        return await self.poster(path, model, **members).run()
+
+    def poster(self, path: str, model: str = "hotel/g", **members: Any) -> Client:
+        return client("POST", path, key=KEY, json={"model": model, **members})
+
+    async def upload(self, path: str, *fields: Field, model: str | None = "hotel/g") -> Answer:
+        """A form: *model* first, then *fields*."""
+        given: list[Field] = [*([("model", model)] if model is not None else []), *fields]
+        made = httpx.Request("POST", "http://h/", files=[(name, _part(value)) for name, value in given])
+        kind = [("content-type", made.headers["content-type"])]
+        return await client("POST", path, key=KEY, body=made.read(), headers=kind).run()
+
     # -- what became of them
 
     @property
@@ -196,6 +219,12 @@ class Stage:
     def row(self) -> Draft:
         """The draft of the last finished request."""
         return self.rows[-1]
+
+    @property
+    def row_in_flight(self) -> Draft:
+        """The draft of the only request that still runs."""
+        (draft,) = RECORDER._running.values()
+        return draft
 
     @property
     def trail(self) -> list[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy import passthrough
+from proxy import passthrough, relayed
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import (
     FakeProvider,
@@ -444,5 +444,5 @@ class TestRelay:
 
 
 def test_a_guard_without_a_key_holds_nothing_back():
-    guard = passthrough.Guard("")
+    guard = relayed.Guard("")
     assert (guard.take(b"sk"), guard.rest()) == (b"sk", b"")
