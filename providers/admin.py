@@ -59,11 +59,6 @@ class KindSelect(UnfoldAdminSelectWidget):  # type: ignore[misc]
         js = ("modelhotel/provider.js",)
 
 
-def _addresses() -> str:
-    kinds = registry.KINDS.values()
-    return " · ".join(f"{kind.label}: {kind.default_base_url}" for kind in kinds if kind.default_base_url)
-
-
 class ProviderForm(VerbForm):
     name = forms.CharField(widget=UnfoldAdminTextInputWidget, required=False, strip=False)
     provider_type = forms.ChoiceField(label="Type", widget=KindSelect, choices=[])
@@ -123,7 +118,7 @@ class ProviderForm(VerbForm):
         stored = self.instance.provider_type
         kinds: Any = self.fields["provider_type"]
         kinds.choices = known if not stored or stored in dict(known) else [*known, (stored, stored)]
-        self.fields["base_url"].help_text = f"Usual addresses: {_addresses()}"
+        self.fields["base_url"].help_text = "Choosing a type offers its usual address, where it has one."
         self.fields["name"].help_text = "Clients ask for its models as name/model, blanks as hyphens."
         if self.instance.masked_key:
             self.fields["api_key"].help_text = f"Stored: {self.instance.masked_key}. Leave empty to keep it."

@@ -10,6 +10,7 @@ from typing import Any
 from modelhotel.core.faults import Refusal
 from providers.control import exchange
 from providers.kinds.base import Kind
+from providers.kinds.koboldcpp import is_koboldcpp
 from providers.upstream.interface import Client, UpstreamError
 
 SECONDS = 5.0
@@ -28,11 +29,6 @@ class Found:
 
 def _object(payload: Any) -> dict[str, Any]:
     return payload if isinstance(payload, dict) and "error" not in payload else {}
-
-
-def is_koboldcpp(payload: Any) -> bool:
-    result = payload.get("result") if isinstance(payload, dict) else None
-    return isinstance(result, str) and result.lower() == "koboldcpp"
 
 
 def is_lmstudio(payload: Any) -> bool:

@@ -27,7 +27,7 @@ def providers(request: HttpRequest) -> HttpResponse:
         "providers": queries.all_providers(totals=False),
         "circuits": board().status({}, True),
         "kinds": [_kind(kind) for kind in registry.KINDS.values()],
-        "domains": derive.domains(),
+        "rules": [rule._asdict() for rule in derive.RULES],
         "discover": bool(options.current()[catalogue.DISCOVERY_ON_PROVIDER_CREATE]),
     }
     may = {name: request.user.has_perm(f"providers.{name}_provider") for name in ("add", "change", "delete")}

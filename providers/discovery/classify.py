@@ -48,14 +48,20 @@ def by_name(model_id: str) -> str:
     return "stt" if segments & _TRANSCRIBERS else "chat"
 
 
-def _derive(model_id: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> str:
+def _by_names(model: Listed) -> str:
+    """By the id; where that says nothing, by the name behind it (the model of a deployment)."""
+    found = by_name(model.model_id)
+    return found if found != "chat" else by_name(model.name)
+
+
+def _derive(model: Listed, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> str:
     for word in ("rerank", "embedding"):
         if word in outputs:
             return word
     if "text" in outputs or "code" in outputs:
-        return "stt" if "audio" in inputs and _segments(model_id) & _TRANSCRIBERS else "chat"
+        return "stt" if "audio" in inputs and _segments(model.model_id) & _TRANSCRIBERS else "chat"
     if not outputs:
-        return by_name(model_id)
+        return _by_names(model)
     for word, found in (("video", "video"), ("image", "image"), ("audio", "tts")):
         if word in outputs:
             return found
@@ -74,7 +80,7 @@ def classify(model: Listed) -> Listed:
     flags = dict(model.capabilities)
     added = [word for flag, word in _FLAGS.items() if flags.get(flag)]
     inputs = ordered((*(inputs or (("text",) if added else ())), *added))
-    kind = said if said in STATED else _derive(model.model_id, inputs, outputs)
+    kind = said if said in STATED else _derive(model, inputs, outputs)
     inputs, outputs = inputs or ("text",), outputs or (_DEFAULT_OUTPUT.get(kind, kind),)
     flags.update({flag: True for flag, word in _FLAGS.items() if word in inputs})
     if kind == "stt":

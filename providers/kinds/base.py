@@ -184,9 +184,9 @@ class Kind:
         """What a call in *dialect* carries. Empty for a keyless provider: no auth header of any kind is sent then."""
         return [(b"authorization", b"Bearer " + key.encode("utf-8"))] if key else []
 
-    def headers(self, key: str) -> list[Header]:
+    def headers(self, key: str, dialect: str = "chat") -> list[Header]:
         """What every call of the control plane carries."""
-        return [JSON_TYPE, *self.auth_headers(key)]
+        return [JSON_TYPE, *self.auth_headers(key, dialect)]
 
     def normalise_base_url(self, given: str) -> str:
         """What is stored for the address the operator typed."""

@@ -1,39 +1,18 @@
 """OpenRouter: a rich listing that answers without a key, prices per token as strings."""
 
-import math
 from typing import Any
 
-from providers.kinds.base import Http, Kind, Listed, ListingError, entries, positive, text, words
+from providers.kinds.base import Http, Kind, Listed, entries, positive, text, words
+from providers.kinds.reading import access, member, price
 
 PER_MILLION = 1_000_000
 _FLAGS = {"tools": "tool_calling", "reasoning": "reasoning", "structured_outputs": "structured_output"}
 
 
-def _price(value: Any) -> float | None:
-    """USD per million tokens; None when empty, unreadable or negative (``-1`` = the price varies)."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        price = float(value) * PER_MILLION
-    except ValueError:
-        return None
-    # Nine digits: 0.00000015 a token is 0.15 a million, not 0.15000000000000002.
-    return round(price, 9) if math.isfinite(price) and price >= 0 else None
-
-
-def _member(entry: dict[str, Any], name: str) -> dict[str, Any]:
-    value = entry.get(name)
-    return value if isinstance(value, dict) else {}
-
-
 def read_entry(entry: dict[str, Any]) -> Listed | None:
     """One entry of the listing; None for what is no model that writes text or code."""
     model_id = text(entry, "id")
-    architecture, pricing, top = (
-        _member(entry, "architecture"),
-        _member(entry, "pricing"),
-        _member(entry, "top_provider"),
-    )
+    architecture, pricing, top = (member(entry, name) for name in ("architecture", "pricing", "top_provider"))
     outputs, arrow = words(architecture.get("output_modalities")), text(architecture, "modality")
     speaks = {"text", "code"} & {word.strip().lower() for word in outputs}
     if not model_id or model_id.startswith("~"):
@@ -53,9 +32,9 @@ def read_entry(entry: dict[str, Any]) -> Listed | None:
         output_modalities=outputs,
         context_length=positive(entry.get("context_length")) or positive(top.get("context_length")),
         max_output_tokens=positive(top.get("max_completion_tokens")),
-        input_price_per_million=_price(pricing.get("prompt")),
-        input_price_per_million_cache_hit=_price(pricing.get("input_cache_read")),
-        output_price_per_million=_price(pricing.get("completion")),
+        input_price_per_million=price(pricing.get("prompt"), PER_MILLION),
+        input_price_per_million_cache_hit=price(pricing.get("input_cache_read"), PER_MILLION),
+        output_price_per_million=price(pricing.get("completion"), PER_MILLION),
     )
 
 
@@ -71,8 +50,4 @@ class OpenRouter(Kind):
 
     async def check_access(self, http: Http, base_url: str, key: str) -> str | None:
         # /credits wants a management key, so an ordinary one would look dead there; /key answers every live key.
-        try:
-            await http.get(self.root(base_url) + "/key", self.headers(key))
-        except ListingError as problem:
-            return str(problem) if problem.status in (0, 401, 403) else ""
-        return ""
+        return await access(http.get(self.root(base_url) + "/key", self.headers(key)))

@@ -110,7 +110,9 @@ def test_a_type_brings_its_address_and_shows_what_it_needs(hotel, page):
     expect(page.get_by_text("Spoken to as OpenRouter.")).to_be_visible()
     expect(name).to_have_value("OpenRouter")
     url.fill(hotel.a.url)
-    expect(page.get_by_text("A server of your own? Choose Ollama, LM Studio or Custom above.")).to_be_visible()
+    expect(
+        page.get_by_text("A server of your own? Choose Ollama, LM Studio, KoboldCPP or Custom above.")
+    ).to_be_visible()
     expect(page.get_by_text("Alpha has the same address; that is fine with another key.")).to_be_visible()
     page.mouse.click(5, 5)
     expect(dialog(page)).to_be_visible()
@@ -190,6 +192,14 @@ TYPES = {
     "https://openrouter.ai/api/v1": "openrouter",
     "https://EU.openrouter.ai/x": "openrouter",
     "https://openrouter.ai.evil.example": "openai",
+    "https://OpenRouter.AI./api/v1": "openrouter",
+    "https://r.services.ai.azure.com/api/projects/p": "azure",
+    "https://us-central1-aiplatform.googleapis.com": "vertex-express",
+    "https://generativelanguage.googleapis.com/v1beta/openai": "google",
+    "https://opencode.ai/zen/go/v1": "opencode-go",
+    "https://opencode.ai/zen/v1": "opencode-zen",
+    "https://opencode.ai": "openai",
+    "https://bedrock-mantle.us-east-1.api.aws/v1": "bedrock",
     "http://127.0.0.1:11434": "openai",
     "openrouter.ai": "",
     "": "",
@@ -223,11 +233,11 @@ def test_the_form_knows_fields_types_names_and_what_to_set(hotel, page):
     found = page.evaluate(
         """async ([fields, sets, types, hosts, names]) => {
         const it = await import("/static/modelhotel/app/providers/fields.js");
-        const { domains } = JSON.parse(document.getElementById("providers-data").textContent);
+        const { rules } = JSON.parse(document.getElementById("providers-data").textContent);
         return [
           fields.map((text) => it.fieldOf(text)),
           sets.map(([address, text]) => it.toSet(address, text)),
-          types.map((address) => it.typeOf(address, domains)),
+          types.map((address) => it.typeOf(address, rules)),
           it.freeName("Open AI", ["Open-AI", "Open AI 2"]),
           ["localhost", "10.1.2.3", "172.20.0.1", "172.32.0.1", "fd00::1", "api.x.ai"].map(it.isPrivate),
           hosts.map(it.nameOf),

@@ -18,7 +18,8 @@ from providers.keyring import KEYRING
 from providers.kinds import registry
 from providers.models import Model, Provider
 from tests.providers.conftest import Api, Ports
-from tests.upstream.server import FakeProvider, reply, silence
+from tests.providers.vendors import guarded
+from tests.upstream.server import FakeProvider, reply, silence, status
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 OPENAI = "https://api.openai.com/v1"
@@ -298,10 +299,17 @@ def test_a_self_hosted_server_that_answers_is_stored_with_v1(api: Api, face: str
 
 
 def test_the_probe_carries_the_key(api: Api):
-    """part of providers 10. With an LM Studio behind a password, since KoboldCPP is not offered yet."""
-    with FakeProvider(face="lmstudio") as upstream:
-        api.provider(upstream.origin, name="with", provider_type="lmstudio", api_key="sk-secret1")
-        assert {request.headers.get("authorization") for request in upstream.requests} == {"Bearer sk-secret1"}
+    """providers 10"""
+    body = {"name": "k", "provider_type": "koboldcpp"}
+    with FakeProvider() as upstream:
+        version = reply(200, {"result": "KoboldCpp", "version": "1.99", "protected": True})
+        upstream.route("GET", "/api/extra/version", guarded("authorization", "Bearer sk-secret1", version))
+        for path in ("/api/v0/models", "/api/tags"):
+            upstream.route("GET", path, status(401))
+        without = api.post("/providers", body | {"base_url": upstream.origin})
+        assert without.json()["code"] == "provider_type_unconfirmed"
+        made = api.post("/providers", body | {"base_url": upstream.origin, "api_key": "sk-secret1"})
+    assert made.status_code == 201 and made.json()["base_url"] == upstream.url
 
 
 def test_one_server_is_added_once(api: Api):
@@ -364,8 +372,8 @@ def test_three_state_fields_are_kept_cleared_and_set(api: Api):
     ):
         refused = api.put(path, {"max_in_flight": bad})
         assert (refused.status_code, text(refused)) == (400, problem)
-    for value, status in ((15, 400), (100, 400), (-10, 400), (90, 200), (0, 200)):
-        assert api.put(path, {"quota_reserve_percent": value}).status_code == status
+    for value, code in ((15, 400), (100, 400), (-10, 400), (90, 200), (0, 200)):
+        assert api.put(path, {"quota_reserve_percent": value}).status_code == code
 
 
 def test_the_ceiling_reaches_the_hot_path_and_the_learned_limit_the_answers(api: Api, monkeypatch: pytest.MonkeyPatch):

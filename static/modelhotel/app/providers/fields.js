@@ -33,11 +33,12 @@ export function hostOf(address) {
 }
 
 /** The type whose vendor's host this is, "openai" for every other host, "" for what is no address yet. */
-export function typeOf(address, domains) {
-  const host = hostOf(address);
+export function typeOf(address, rules) {
+  const host = hostOf(address).replace(/\.$/, "");
   if (!host || !/^https?:\/\//i.test(address.trim())) return "";
-  const found = Object.entries(domains).find(([domain]) => host === domain || host.endsWith(`.${domain}`));
-  return found ? found[1] : "openai";
+  const path = new URL(address.trim()).pathname;
+  const found = rules.find((rule) => new RegExp(rule.host).test(host) && path.includes(rule.path));
+  return found ? found.type : "openai";
 }
 
 /** Whether a host is this machine or in a private network, as far as its text says. */

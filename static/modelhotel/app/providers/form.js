@@ -45,10 +45,10 @@ function settings(lines) {
 }
 
 export class ProviderForm {
-  /** *data*: kinds and domains; *taken*: the other providers; *saved*(row, fresh) is called with what was stored. */
+  /** *data*: kinds and rules of addresses; *taken*: the other providers; *saved*(row, fresh) is called with what was stored. */
   constructor({ data, taken, provider = null, saved }) {
     this.kinds = new Map(data.kinds.map((kind) => [kind.type, kind]));
-    this.domains = data.domains;
+    this.rules = data.rules;
     this.taken = taken;
     this.provider = provider;
     this.saved = saved;
@@ -141,7 +141,7 @@ export class ProviderForm {
 
   get #kind() {
     const chosen = this.type.control.value;
-    return this.kinds.get(chosen === BY_ADDRESS ? typeOf(this.url.control.value, this.domains) : chosen);
+    return this.kinds.get(chosen === BY_ADDRESS ? typeOf(this.url.control.value, this.rules) : chosen);
   }
 
   #typeChosen(first) {
@@ -186,7 +186,7 @@ export class ProviderForm {
     let hint = derived ? "Paste the address and the type is recognised, or choose one." : "";
     if (derived && kind) {
       hint = `Spoken to as ${kind.label}.`;
-      if (isPrivate(host)) hint += " A server of your own? Choose Ollama, LM Studio or Custom above.";
+      if (isPrivate(host)) hint += " A server of your own? Choose Ollama, LM Studio, KoboldCPP or Custom above.";
     }
     this.type.hint.textContent = hint;
     const other = this.taken.find((one) => one.base_url.replace(/\/+$/, "") === address.replace(/\/+$/, ""));

@@ -1,0 +1,61 @@
+"""Azure AI Foundry: the v1 surface of a resource; what can be called are its deployments, under their names."""
+
+import re
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from providers.kinds.base import Http, Kind, Listed, entries, stub, text
+from providers.kinds.reading import PAGES
+
+_PROJECT = re.compile(r"/api/projects/([^/]+)")
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _deployed(model_id: str, name: str, owner: str) -> Listed | None:
+    """*name* is that of the model behind the deployment *model_id*."""
+    return stub(model_id, owner, name=name or model_id) if model_id else None
+
+
+def of_project(entry: dict[str, Any]) -> Listed | None:
+    """One deployment of a project; None for what is no model."""
+    if text(entry, "type") not in ("", "ModelDeployment"):
+        return None
+    return _deployed(text(entry, "name"), text(entry, "modelName"), text(entry, "modelPublisher"))
+
+
+def of_resource(entry: dict[str, Any]) -> Listed | None:
+    """One deployment of a resource; None while it is not ready."""
+    if text(entry, "status") not in ("", "succeeded"):
+        return None
+    return _deployed(text(entry, "id"), text(entry, "model"), "")
+
+
+class Azure(Kind):
+    type = "azure"
+    label = "Azure AI Foundry"
+    base_url_hint = "https://<resource>.services.ai.azure.com/api/projects/<project>"
+
+    def root(self, base_url: str) -> str:
+        return _origin(base_url) + "/openai/v1"
+
+    async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
+        project = _PROJECT.search(urlsplit(base_url).path)
+        if project is None:
+            url = _origin(base_url) + "/openai/deployments?api-version=2023-03-15-preview"
+            payload = await http.get(url, self.headers(key))
+            return [model for entry in entries(payload, "data") if (model := of_resource(entry)) is not None]
+        found: list[Listed] = []
+        url = f"{_origin(base_url)}{project[0]}/deployments?api-version=v1"
+        for _ in range(PAGES):
+            payload = await http.get(url, self.headers(key))
+            found += [model for entry in entries(payload, "value") if (model := of_project(entry)) is not None]
+            onward = urljoin(url, text(payload, "nextLink"))
+            # A next page elsewhere would be shown the key.
+            if onward == url or _origin(onward) != _origin(url):
+                break
+            url = onward
+        return found
