@@ -28,6 +28,7 @@ BLOCKED: tuple[Network, ...] = tuple(
 BUILT_IN_HOSTS = frozenset(
     {
         "api.openai.com",
+        "nano-gpt.com",
         "api.nano-gpt.com",
         "api.z.ai",
         "api.kimi.com",

@@ -4,6 +4,7 @@ from prometheus_client import REGISTRY
 
 from modelhotel.core import metrics
 from modelhotel.presets import PRESETS
+from providers.kinds import registry
 from tests import docs
 
 
@@ -32,3 +33,14 @@ def test_the_table_of_presets_is_what_they_write():
     for key in next(iter(PRESETS.values())).values:
         row = " | ".join(f"`{preset.values[key]}`" for preset in PRESETS.values())
         assert f"| `{key}` | {row} |" in text
+
+
+def test_the_page_of_provider_types_has_a_row_for_each():
+    text = (docs.PAGE.parent / "provider-types.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|", text, re.MULTILINE)
+    shown = {kind: (label, address, key.startswith("optional")) for kind, label, address, key in rows}
+    assert len(rows) == len(shown) == len(registry.KINDS)
+    for kind in registry.KINDS.values():
+        label, address, optional = shown[kind.type]
+        assert (label, optional) == (kind.label, kind.keyless_allowed)
+        assert address.startswith(f"`{kind.default_base_url}`" if kind.default_base_url else "yours")

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from providers.addresses import built_in
 from providers.kinds import derive, registry
 from providers.kinds.base import Kind
 from providers.kinds.xai import aspect_ratio
@@ -44,6 +45,11 @@ def test_an_address_is_preset_or_hinted():
         assert kind.default_base_url == "" or kind.default_base_url.startswith("https://")
     typed = {"custom", "anthropic-messages", "ollama", "lmstudio", "koboldcpp", "azure"}
     assert kinds(lambda kind: not kind.default_base_url) == typed
+
+
+def test_preset_addresses_need_no_allowance_but_for_a_region():
+    hosts = {Kind.host(kind.default_base_url) for kind in registry.KINDS.values() if kind.default_base_url}
+    assert {host for host in hosts if not built_in(host)} == {"bedrock-mantle.us-east-1.api.aws"}
 
 
 def test_who_may_do_without_a_key_and_who_is_probed():
