@@ -63,11 +63,11 @@ class Attempt(ABC):
         "_provider",
         "_response",
         "_secrets",
-        "_settling",
         "_slot",
         "_tools",
         "_until",
         "_windows",
+        "settling",
         "ttft_ms",
     )
     #: What it left of a stream that another candidate may finish; only where recovery is on.
@@ -89,7 +89,8 @@ class Attempt(ABC):
         self._last = last
         self._secrets = Secrets(candidate.key, tools.known_keys)
         self._response: Response | None = None
-        self._settling: Response | None = None
+        #: A stream whose end is still to be read, by :meth:`settle`.
+        self.settling: Response | None = None
         self._slot: Window | None = None
         self._headers_ms: float | None = None
         self._judged = False
@@ -174,7 +175,7 @@ class Attempt(ABC):
         self._close()
 
     async def settle(self) -> None:
-        """What is left to do once the request is over; nobody waits for it. Most kinds have nothing."""
+        """What is left to do once the request is over, where something is *settling*; nobody waits for it."""
         return
 
     async def _open(self, *, reissues: bool = True) -> Failure | None:
@@ -244,7 +245,7 @@ class Attempt(ABC):
         if self._closed:
             return
         self._closed = True
-        if self._settling is None:
+        if self.settling is None and self._slot is not None:
             self.leave()
         if self._response is not None:
             self._response.close()

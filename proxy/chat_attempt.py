@@ -73,7 +73,7 @@ class ChatAttempt(Attempt):
 
     async def settle(self) -> None:
         """After a stream: read the end of the body behind ``[DONE]``, so that the connection can be used again."""
-        response, self._settling = self._settling, None
+        response, self.settling = self.settling, None
         if response is None:
             return
         try:
@@ -173,7 +173,7 @@ class ChatAttempt(Attempt):
         if end.open:
             self._break_off(relay, end, stream)
         else:
-            self._response, self._settling = None, response
+            self._response, self.settling = None, response
         return None
 
     def _stream(self) -> ChatStream:

@@ -84,9 +84,9 @@ class Trail:
     __slots__ = ("_elements", "_skips")
 
     def __init__(self, skips: list[Skip]) -> None:
-        self._skips = [
-            _skipped(skip.provider_id, skip.provider, skip.model_id, skip.reason) for skip in skips if skip.on_trail
-        ]
+        self._skips: list[dict[str, Any]] = []
+        if skips:
+            self._skips += [_skipped(s.provider_id, s.provider, s.model_id, s.reason) for s in skips if s.on_trail]
         self._elements: list[Element] = []
 
     def peek(self, candidate: Candidate) -> Element:
@@ -115,7 +115,7 @@ class Trail:
 
     def rows(self, last: Element | None = None) -> list[dict[str, Any]] | None:
         """Skips first, then the attempts, of which *last* ended the request; None when there is nothing."""
-        return [*self._skips, *(element.row(terminal=element is last) for element in self._elements)] or None
+        return [*self._skips, *[element.row(terminal=element is last) for element in self._elements]] or None
 
 
 def _skipped(provider_id: str, provider: str, model: str, reason: str) -> dict[str, Any]:

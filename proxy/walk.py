@@ -78,7 +78,7 @@ class Walk:
                 await self._answer(failure)
             # Before the upstream connection is settled: nobody waits for that.
             RECORDER.finish(draft)
-            if self._served is not None:
+            if self._served is not None and self._served.settling is not None:
                 await self._served.settle()
         finally:
             if self._served is not None:
@@ -100,9 +100,10 @@ class Walk:
                 if gone is not None:
                     return gone
                 paused = True
-            failure = await self._ask(candidate, last=last)
+            attempt = self._enter(candidate, last=last)
+            failure = None if attempt is None else self._note(attempt, await attempt.run())
             if failure is None:
-                if self._served is not None:
+                if attempt is not None:
                     return None
                 if self._policy.further:
                     continue  # the provider is full, or the lease was taken meanwhile

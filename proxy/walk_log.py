@@ -19,8 +19,6 @@ def who(candidate: Candidate) -> dict[str, object]:
 
 def asked(exchange: Exchange, candidate: Candidate, attempt: int, total: int) -> None:
     """*candidate*, of *total*, is about to be asked."""
-    if not log.isEnabledFor(logging.INFO):
-        return
     provider, model = candidate.provider, candidate.model.model_id
     if attempt == 1:
         attrs = _routed(exchange.endpoint.family, provider.name, provider.id, model, total)
@@ -45,9 +43,8 @@ def _routed(endpoint: str, provider: str, provider_id: str, model: str, total: i
 
 def delivered(exchange: Exchange, candidate: Candidate, status: int, attempt: int) -> None:
     """A whole answer went out."""
-    if log.isEnabledFor(logging.INFO):
-        attrs = _delivered(exchange.model, candidate.provider.name, status, attempt)
-        logformat.say(log, "proxy: non-streaming completed", attrs, exchange.draft.elapsed_ms())
+    attrs = _delivered(exchange.model, candidate.provider.name, status, attempt)
+    logformat.say(log, "proxy: non-streaming completed", attrs, exchange.draft.elapsed_ms())
 
 
 @lru_cache(maxsize=1024)

@@ -25,24 +25,27 @@ def configure(versions: Callable[[], Mapping[str, int]]) -> None:
 
 
 class Snapshot(Generic[T]):
-    """One table in memory. *build* reads the database; *empty* is what readers get before the first build."""
+    """One table in memory. *build* reads the database; *empty* is what readers get before the first build.
+
+    *current* is read several times per request: a plain attribute, set when it is first asked for or built.
+    """
+
+    current: T
 
     def __init__(self, name: str, tables: tuple[str, ...], build: Callable[[], T], empty: Callable[[], T]) -> None:
         self.name = name
         self.tables = tables
         self._build = build
         self._empty = empty
-        self._value: T | None = None
         self._versions: dict[str, int] = {}
         self._lock = threading.Lock()
         self.listeners: list[Callable[[T], None]] = []
         _all[name] = self  # type: ignore[assignment]
 
-    @property
-    def current(self) -> T:
-        value = self._value
-        if value is None:
-            value = self._value = self._empty()
+    def __getattr__(self, name: str) -> T:
+        if name != "current":
+            raise AttributeError(name)
+        value = self.current = self._empty()
         return value
 
     def refresh(self) -> None:
@@ -50,7 +53,7 @@ class Snapshot(Generic[T]):
         with self._lock:
             versions = read_versions()
             value = self._build()
-            self._value = value
+            self.current = value
             self._versions = {table: versions.get(table, 0) for table in self.tables}
         for listener in self.listeners:
             listener(value)
@@ -62,7 +65,8 @@ class Snapshot(Generic[T]):
     def reset(self) -> None:
         """Forget everything (tests)."""
         with self._lock:
-            self._value, self._versions = None, {}
+            self.__dict__.pop("current", None)
+            self._versions = {}
 
 
 def refresh(tables: Iterable[str]) -> None:

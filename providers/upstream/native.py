@@ -31,8 +31,9 @@ class NativeResponse:
         return first(self.headers, name)
 
     def deadline(self, when: float | None) -> None:
-        if self._connection is not None:
-            self._connection.until(NEVER if when is None else when)
+        connection = self._connection
+        if connection is not None and connection.when != when:
+            connection.until(NEVER if when is None else when)
 
     async def chunk(self, sift: Sift | None = None) -> bytes:
         connection = self._connection
@@ -109,10 +110,7 @@ class NativeClient:
         self._known: dict[str, tuple[Target, Lane]] = {}
 
     async def send(self, request: Request, *, deadline: float, header_timeout: float) -> NativeResponse:
-        known = self._known.get(request.url)
-        if known is None:
-            known = self._learn(request.url)
-        target, lane = known
+        target, lane = self._known.get(request.url) or self._learn(request.url)
         body = request.body
         block = encode_headers(request.headers)
         opening = target.opening(request.method, absolute=lane.absolute)
@@ -136,9 +134,12 @@ class NativeClient:
                 connection.until(deadline)
                 connection.transport.write(head)
                 await connection.upload(body)
-            connection.until(min(deadline, connection.loop.time() + header_timeout))
-            if not connection.head_done:
-                await connection.head()
+            until = connection.loop.time() + header_timeout
+            connection.until(until if until < deadline else deadline)
+            while not connection.head_done:  # as ``head`` does; each coroutine on the way costs a request something
+                if connection.error is not None:
+                    raise connection.error
+                await connection.waiting()
         except BaseException as problem:
             connection.drop()
             if isinstance(problem, UpstreamError):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Lane:
     """One way to an upstream: its scheme, host, port and proxy, and the connections resting on it."""
 
-    __slots__ = ("host", "idle", "name", "port", "proxy", "scheme")
+    __slots__ = ("absolute", "host", "idle", "name", "port", "proxy", "scheme")
 
     def __init__(self, scheme: str, host: str, port: int, proxy: "Proxy | None") -> None:
         self.scheme = scheme
@@ -21,11 +21,8 @@ class Lane:
         self.proxy = proxy
         self.name = f"{host}:{port}"
         self.idle: list[Connection] = []
-
-    @property
-    def absolute(self) -> bool:
-        """Requests name the whole URL: plain HTTP through a proxy."""
-        return self.proxy is not None and self.scheme == "http"
+        #: Requests name the whole URL: plain HTTP through a proxy.
+        self.absolute = proxy is not None and scheme == "http"
 
 
 class Pool:

@@ -281,7 +281,7 @@ def test_a_stopped_watch_hears_nothing_any_more(house):
 
 
 def test_a_listener_that_fails_changes_no_verdict(monkeypatch, caplog):
-    cache.SNAPSHOT._value = Catalogue(providers={A.id: A})
+    cache.SNAPSHOT.current = Catalogue(providers={A.id: A})
 
     def fail(provider_id):
         raise RuntimeError("broken")
@@ -323,7 +323,7 @@ def test_an_opening_asks_the_provider_and_its_answer_reaches_the_circuit(provide
     provider_a.route("GET", "/v1/quota", reply(200, reading(100)))
     row = provider("A", 1.0, kind=Zai(), base_url=provider_a.url, sealed=None)
     Provider.objects.create(id=row.id, name="A", base_url=row.base_url, provider_type="zai-coding")
-    cache.SNAPSHOT._value = Catalogue(providers={row.id: row})
+    cache.SNAPSHOT.current = Catalogue(providers={row.id: row})
     watch, board = QuotaWatch(leases, "me"), breaker.board()
     watch.start()
     try:

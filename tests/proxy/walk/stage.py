@@ -170,12 +170,12 @@ class Stage:
             group_enabled=True,
             midstream_recovery=self.recovery,
         )
-        cache.SNAPSHOT._value = catalogue
-        table.SNAPSHOT._value = table.join(catalogue, [("00000000-0000-4000-a000-000000000001", group)])
+        cache.SNAPSHOT.current = catalogue
+        table.SNAPSHOT.current = table.join(catalogue, [("00000000-0000-4000-a000-000000000001", group)])
         hashed = keys.hash_of(KEY.encode())
         row = KeyRow("00000000-0000-4000-b000-000000000001", "app", hashed, None, self.strip_reasoning, None, False)
-        keys.SNAPSHOT._value = KeyTable({hashed: row}, ready=True)
-        options.SNAPSHOT._value = options.REGISTRY.values(self._stored, {})
+        keys.SNAPSHOT.current = KeyTable({hashed: row}, ready=True)
+        options.SNAPSHOT.current = options.REGISTRY.values(self._stored, {})
 
     # -- requests
 
