@@ -96,13 +96,13 @@ class House:
 
     def providers(self, *rows):
         catalogue = Catalogue(providers={row.id: row for row in rows})
-        self.patch.setattr(cache.SNAPSHOT, "_value", catalogue)
+        self.patch.setattr(cache.SNAPSHOT, "current", catalogue)
         for listener in cache.SNAPSHOT.listeners:
             listener(catalogue)
 
     def minutes(self, value):
         values = REGISTRY.values({catalogue.QUOTA_REFRESH_INTERVAL_MIN.key: str(value)}, {})
-        self.patch.setattr(options.SNAPSHOT, "_value", values)
+        self.patch.setattr(options.SNAPSHOT, "current", values)
         for listener in options.SNAPSHOT.listeners:
             listener(values)
 

@@ -73,14 +73,14 @@ def test_a_quota_reserve_is_a_gauge_where_there_is_one(monkeypatch):
         ProviderRow(name, name, name, "http://p", registry.get("custom"), True, None, 1.0, False, **more)
         for name, more in (("P", {"quota_reserve_percent": 20}), ("Q", {}))
     ]
-    monkeypatch.setattr(cache.SNAPSHOT, "_value", Catalogue({row.id: row for row in rows}))
+    monkeypatch.setattr(cache.SNAPSHOT, "current", Catalogue({row.id: row for row in rows}))
     assert gauges.read()["modelhotel_provider_quota_reserve_ratio"] == {("P", "P"): 0.2}
 
 
 def test_the_learned_limit_is_a_gauge_and_that_of_the_node_a_sum(tmp_path, monkeypatch):
     """A limit of 0 is none, whichever worker says so."""
     row = ProviderRow("id", "P", "P", "http://p", registry.get("custom"), True, None, 1.0, False)
-    monkeypatch.setattr(cache.SNAPSHOT, "_value", Catalogue({"id": row}))
+    monkeypatch.setattr(cache.SNAPSHOT, "current", Catalogue({"id": row}))
     kept = Windows(ManualClock(), Learning)
     monkeypatch.setattr(windows, "_windows", kept)
     assert gauges.read()["modelhotel_provider_inflight_limit"] == {("id", "P"): 0}
