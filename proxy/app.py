@@ -265,8 +265,19 @@ async def _serve(call: _Call, exchange: Exchange) -> None:
     exchange.form = asked.form
     _name(draft, asked.model)
     if await _resolve(exchange):
+        unable = serving.narrow(exchange)
+        if unable is not None:
+            return await _unserved(exchange, str(unable), getattr(unable, "param", None))
         exchange.watch()
         await serving.run(exchange)
+
+
+async def _unserved(exchange: Exchange, reason: str, param: str | None) -> None:
+    """No candidate can serve the request as it was asked."""
+    draft, resolution = exchange.draft, exchange.resolution
+    draft.attempts = Trail(resolution.skips if resolution is not None else []).rows()
+    _fail(draft, 400, "validation", reason)
+    await exchange.say(answers.error(400, reason, answers.INVALID_VALUE, param))
 
 
 def _name(draft: Draft, model: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from failover.resolve import Candidate
 from providers.kinds.base import CHAT_PATH, EMBEDDINGS_PATH, Kind
 from proxy import body, usage
 from proxy.attempt import Attempt
@@ -14,6 +15,8 @@ from proxy.body import Asked
 from proxy.chat_attempt import ChatAttempt
 from proxy.dialects import audio, chat, embeddings, images, passed, rerank
 from proxy.dialects.base import Judged, Members
+from proxy.exchange import Exchange
+from proxy.gemini_audio import Speech, Transcription
 from proxy.multipart import Form
 from proxy.passthrough import PassThrough
 from proxy.repairs import Repair
@@ -37,7 +40,8 @@ class Endpoint:
 
     *parse_form* takes the place of *parse* where the request is a form, of which a candidate gets its own with the
     *form_changes* (text fields to replace, None = to leave out). *long_running*: its requests get the time of streams
-    (failover-loop 4.1). *always_json*: its answers are read as JSON whatever they call themselves.
+    (failover-loop 4.1). *always_json*: its answers are read as JSON whatever they call themselves. *check* raises
+    Untranslatable for a candidate that can not serve a request as it was asked: it is left out (gate 11).
     """
 
     path: str
@@ -55,6 +59,7 @@ class Endpoint:
     form_changes: Callable[[Form, Kind, str], dict[str, str | None]] | None = None
     long_running: bool = False
     always_json: bool = False
+    check: Callable[[Exchange, Candidate], None] | None = None
 
     def asked(self, raw: bytes, content_type: bytes) -> Asked:
         """What routing reads of a body of this type. Raises BadBody."""
@@ -120,6 +125,8 @@ SPEECH = replace(
     path="/v1/audio/speech",
     target="/audio/speech",
     family="tts",
+    attempt=Speech,
+    check=Speech.check,
     parse=audio.parse_speech,
     read_answer=audio.read_answer,
     long_running=True,
@@ -130,9 +137,17 @@ TRANSCRIPTIONS = replace(
     path="/v1/audio/transcriptions",
     target="/audio/transcriptions",
     family="stt",
+    attempt=Transcription,
+    check=Transcription.check,
     parse_form=passed.parse_form,
 )
-TRANSLATIONS = replace(TRANSCRIPTIONS, path="/v1/audio/translations", target="/audio/translations")
+TRANSLATIONS = replace(
+    TRANSCRIPTIONS,
+    path="/v1/audio/translations",
+    target="/audio/translations",
+    attempt=PassThrough,
+    check=None,
+)
 #: By the client's path.
 ENDPOINTS = {
     endpoint.path: endpoint

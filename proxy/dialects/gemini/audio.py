@@ -12,7 +12,13 @@ QUOTED_LIMIT = 64
 
 
 class Refusal(Untranslatable):
-    """The candidate can not serve this request as it was asked; the text is for the client (a 400)."""
+    """The candidate can not serve this request as it was asked; the text is for the client (a 400), *param* names the
+    member at fault.
+    """
+
+    def __init__(self, text: str, param: str) -> None:
+        super().__init__(text)
+        self.param = param
 
 
 class Media(msgspec.Struct, frozen=True):

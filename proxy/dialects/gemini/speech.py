@@ -46,7 +46,7 @@ def build(members: Members) -> bytes:
     """The body for ``:generateContent``. Raises Refusal."""
     text = _member(members, "input")
     if not isinstance(text, str) or not text.strip():
-        raise Refusal("speech request carries no input")
+        raise Refusal("speech request carries no input", "input")
     response_format(members)
     voice = {"prebuiltVoiceConfig": {"voiceName": _voice(_member(members, "voice"))}}
     body = {
@@ -65,7 +65,8 @@ def response_format(members: Members) -> str:
         return wanted
     raise Refusal(
         f"unsupported speech response_format: {audio.quoted(wanted)}; a Gemini TTS model produces PCM audio, "
-        "so response_format must be wav or pcm"
+        "so response_format must be wav or pcm",
+        "response_format",
     )
 
 
@@ -81,7 +82,7 @@ def _voice(voice: object) -> str:
     if voice is None or voice == "":
         return DEFAULT_VOICE
     if not isinstance(voice, str):
-        raise Refusal("unsupported speech voice: a Gemini voice has a name, so voice must be a string")
+        raise Refusal("unsupported speech voice: a Gemini voice has a name, so voice must be a string", "voice")
     return VOICES.get(voice.strip().lower(), voice)
 
 

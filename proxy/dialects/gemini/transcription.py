@@ -66,19 +66,26 @@ class Field(msgspec.Struct, frozen=True):
     content_type: str | None = None
 
 
-def build(form: Sequence[Field], *, model: str) -> bytes:
-    """The body for ``:generateContent`` on *model*, the upstream's name. Raises Refusal."""
+def check(form: Sequence[Field]) -> tuple[Field, str]:
+    """The file and its media type. Raises Refusal."""
     file = next((field for field in form if field.name == "file"), None)
     if file is None or not file.data:
-        raise Refusal("transcription request carries no audio")
+        raise Refusal("transcription request carries no audio", "file")
     media_type = container(file)
     if not media_type:
         raise Refusal(
-            "cannot tell the audio container; name the file with its extension (wav, mp3, m4a, ogg, flac, webm)"
+            "cannot tell the audio container; name the file with its extension (wav, mp3, m4a, ogg, flac, webm)", "file"
         )
     response_format(form)
     if _text(form, "stream").lower() in _TRUE:
-        raise Refusal("a transcription through generateContent is delivered whole; stream is not available")
+        text = "a transcription through generateContent is delivered whole; stream is not available"
+        raise Refusal(text, "stream")
+    return file, media_type
+
+
+def build(form: Sequence[Field], *, model: str) -> bytes:
+    """The body for ``:generateContent`` on *model*, the upstream's name. Raises Refusal."""
+    file, media_type = check(form)
     parts: list[dict[str, object]] = [{"inlineData": {"mimeType": media_type, "data": file.data}}]
     if _TRANSCRIBER not in _SEGMENTS.split(model.lower()):
         prompt = _text(form, "prompt")
@@ -97,7 +104,8 @@ def response_format(form: Sequence[Field]) -> str:
         return wanted
     raise Refusal(
         f"unsupported transcription response_format: {audio.quoted(wanted)}; a Gemini transcription carries no "
-        "timestamps, so response_format must be json or text"
+        "timestamps, so response_format must be json or text",
+        "response_format",
     )
 
 

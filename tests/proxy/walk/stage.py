@@ -102,11 +102,13 @@ class Stage:
         broken_key: bool = False,
         slow_call: float | None = None,
         most: int | None = None,
+        inputs: tuple[str, ...] = (),
+        outputs: tuple[str, ...] = (),
     ) -> None:
         """A provider with one model (or one model more of it), at the end of the group.
 
         *on*: the entry's toggle; *broken_key*: there is a key, and it can not be decrypted; *most*: its
-        ceiling of requests at once.
+        ceiling of requests at once; *inputs* and *outputs*: the model's modalities.
         """
         number = len(self._models) + 1
         provider_id = f"00000000-0000-4000-8000-{ord(name[0]):012d}"
@@ -131,7 +133,7 @@ class Stage:
         row = SimpleNamespace(
             id=f"00000000-0000-4000-9000-{number:012d}", provider_id=provider_id, model_id=model, context_length=window
         )
-        self._models[row.id] = _model(row)
+        self._models[row.id] = replace(_model(row), input_modalities=inputs, output_modalities=outputs)
         if grouped:
             self._order.append(row.id)
             self._toggles[row.id] = on

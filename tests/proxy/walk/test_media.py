@@ -130,6 +130,19 @@ async def test_the_model_of_a_form_is_trimmed_and_resolved_like_any(ab: Stage, p
     assert got.said == (404, "model not found: hotel/none")
 
 
+async def test_xai_gets_the_shape_of_a_picture_it_knows(stage: Stage, provider_a: FakeProvider):
+    """v1-api 92"""
+    stage.member("A", provider_a.url, model="grok-imagine", kind="xai")
+    assert (await stage.post(IMAGES, "A/grok-imagine", prompt="x", size="1792x1024")).status == 200
+    assert provider_a.calls[0].json == {"model": "grok-imagine", "prompt": "x", "aspect_ratio": "16:9"}
+    await stage.upload(EDITS, ("size", "1792x1024"), ("prompt", "x"), model="A/grok-imagine")
+    assert provider_a.calls[1].parts == [
+        ("model", None, "", b"grok-imagine"),
+        ("prompt", None, "", b"x"),
+        ("aspect_ratio", None, "", b"16:9"),
+    ]
+
+
 async def test_a_reranker_behind_coheres_layer_is_asked_natively(stage: Stage, provider_a: FakeProvider):
     """part of v1-api 93"""
     stage.member("A", f"{provider_a.origin}/compatibility/v1", model="rerank-v3.5", kind="cohere")
