@@ -15,6 +15,15 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
+def _next(url: str, link: str) -> str:
+    """The page that *link* of *url* names; ``""`` for none and for one elsewhere, which would be shown the key."""
+    try:
+        onward = urljoin(url, link)
+        return onward if onward != url and _origin(onward) == _origin(url) else ""
+    except ValueError:
+        return ""
+
+
 def _deployed(model_id: str, name: str, owner: str) -> Listed | None:
     """*name* is that of the model behind the deployment *model_id*."""
     return stub(model_id, owner, name=name or model_id) if model_id else None
@@ -53,9 +62,8 @@ class Azure(Kind):
         for _ in range(PAGES):
             payload = await http.get(url, self.headers(key))
             found += [model for entry in entries(payload, "value") if (model := of_project(entry)) is not None]
-            onward = urljoin(url, text(payload, "nextLink"))
-            # A next page elsewhere would be shown the key.
-            if onward == url or _origin(onward) != _origin(url):
+            onward = _next(url, text(payload, "nextLink"))
+            if not onward:
                 break
             url = onward
         return found

@@ -51,18 +51,24 @@ def read_entry(entry: dict[str, Any]) -> Listed:
     )
 
 
+def _costs(cost: Any) -> dict[str, object]:
+    if isinstance(cost, dict):
+        cost = {size: value for size, value in cost.items() if price(value) is not None}
+        return {"image_cost": cost} if cost else {}
+    return {"image_cost": cost} if price(cost) is not None else {}
+
+
 def read_image(model_id: str, entry: dict[str, Any]) -> Listed:
     """One entry of the image catalog; ``params.image_cost`` is USD per image, by size."""
     mark = text(entry, "iconLabel").lower()
     edits = mark == "both" or any(word in mark for word in _EDITS)
-    cost = entry.get("cost")
     return stub(
         model_id,
         text(entry, "owned_by"),
         display_name=text(entry, "name") or model_id,
         description=text(entry, "description"),
         capabilities={},
-        params={**_subscribed(entry), **({"image_cost": cost} if isinstance(cost, dict | int | float) else {})},
+        params={**_subscribed(entry), **_costs(entry.get("cost"))},
         input_modalities=("text", "image") if edits else ("text",),
         output_modalities=("image",),
     )

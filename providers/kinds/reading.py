@@ -25,7 +25,7 @@ def price(value: Any, factor: float = 1.0) -> float | None:
         return None
     try:
         found = float(value) * factor
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     # Nine digits: 0.00000015 a token is 0.15 a million, not 0.15000000000000002.
     return round(found, 9) if math.isfinite(found) and found >= 0 else None
