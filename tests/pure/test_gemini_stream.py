@@ -114,6 +114,17 @@ def test_the_last_reason_counts_where_every_event_states_one():
     assert [found["choices"][0]["finish_reason"] for found in payloads(body)[:-1]] == [None, None, "length"]
 
 
+def test_what_was_stated_outlives_events_that_state_nothing():
+    body = sse(
+        event({"text": "a"}, finish="MAX_TOKENS", usage={"promptTokenCount": 9}),
+        event({"text": "b"}, usage=5),
+        b'{"usageMetadata":null}',
+        b"{}",
+    )
+    usage = {"prompt_tokens": 9, "completion_tokens": 0, "total_tokens": 9}
+    assert payloads(body)[-2:] == [chunk({}, "length", usage=usage), b"[DONE]"]
+
+
 def test_a_figure_of_the_cache_outlives_events_without_one():
     body = sse(
         event({"text": "a"}, usage={"promptTokenCount": 9, "cachedContentTokenCount": 4}),
@@ -205,7 +216,7 @@ ERRORS = [
         id="nothing readable",
     ),
     pytest.param(
-        b'{"error":{"code":-4,"message":1e999,"status":"X","details":{}}}',
+        b'{"error":{"code":1000,"message":1e999,"status":"X","details":{}}}',
         {"message": "the provider sent an error without a message", "type": "X", "param": None, "code": None},
         None,
         id="numbers beyond all",
