@@ -1,0 +1,37 @@
+"""Gemini's thought signatures, carried through the Messages dialect in the ids of tool calls (v1-api 12.5). Pure."""
+
+import base64
+import re
+
+_MARK = "_thoughtsig_"
+MARK = _MARK.encode()
+_ENCODED = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def join(call_id: str, signature: str) -> str:
+    """The id that carries *signature*; *call_id* itself where there is none."""
+    if not signature:
+        return call_id
+    return call_id + _MARK + base64.urlsafe_b64encode(signature.encode()).decode().rstrip("=")
+
+
+def split(call_id: str) -> tuple[str, str]:
+    """(*id*, *signature*): the last mark with a decodable rest divides them. Without one, the id itself and ``""``."""
+    at = call_id.rfind(_MARK)
+    while at >= 0:
+        signature = _decoded(call_id[at + len(_MARK) :])
+        if signature:
+            return call_id[:at], signature
+        at = call_id.rfind(_MARK, 0, at)
+    return call_id, ""
+
+
+def _decoded(rest: str) -> str:
+    """The signature that *rest* stands for; empty where :func:`join` would not have written it."""
+    if not _ENCODED.fullmatch(rest):
+        return ""
+    try:
+        signature = base64.urlsafe_b64decode(rest + "=" * (-len(rest) % 4)).decode()
+    except ValueError:
+        return ""
+    return signature if join("", signature) == _MARK + rest else ""
