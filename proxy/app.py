@@ -7,7 +7,7 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -21,7 +21,7 @@ from modelhotel.core.headers import cors_headers, security_headers
 from modelhotel.core.ids import hex16
 from modelhotel.core.options import Options
 from providers.keyring import KEYRING
-from proxy import answers, body, keys, serving
+from proxy import answers, body, counting, egress, endpoints, keys, serving
 from proxy.answers import Answer, Header
 from proxy.endpoints import ENDPOINTS, Endpoint
 from proxy.exchange import Exchange, Receive, Scope, Send
@@ -35,6 +35,7 @@ from requestlogs.recorder import RECORDER
 log = logging.getLogger("proxy")
 
 MODELS = "/v1/models"
+COUNT_TOKENS = "/v1/messages/count_tokens"
 _MODEL = "/v1/models/"
 _POST, _GET = b"POST", b"GET, HEAD"
 #: Seconds a key lookup that needs the database may take (v1-api 3).
@@ -67,6 +68,7 @@ class _Call:
         "answered",
         "arrival",
         "base",
+        "dress",
         "env",
         "headers",
         "opts",
@@ -84,6 +86,8 @@ class _Call:
         self.opts: Options = options.current()
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.answered = False
+        #: Puts an error of ours into the client's dialect.
+        self.dress: Callable[[Answer], Answer] | None = None
         self.request_hash = hex16()
         self.request_id = _kept_id(self.headers.get(b"x-request-id")) or self.request_hash.encode()
         self.base: list[Header] = [(b"x-request-id", self.request_id), *security_headers(self.env)]
@@ -110,7 +114,14 @@ class _Call:
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": content})
 
+    def speak_messages(self) -> None:
+        """The client is one of Anthropic's API (v1-api 8.4, 9.2)."""
+        self.dress = endpoints.dress_messages
+        self.base.append((b"request-id", self.request_id))
+
     async def say(self, answer: Answer, *extra: Header) -> None:
+        if self.dress is not None:
+            answer = self.dress(answer)
         await self.reply(answer.status, answer.body, (*answer.headers, *extra))
 
 
@@ -141,8 +152,15 @@ async def _route(call: _Call) -> None:
         path = path[:-1]
     endpoint = ENDPOINTS.get(path)
     if endpoint is not None:
+        if endpoint.dialect == "messages":
+            call.speak_messages()
         if method == "POST":
             return await _ask(call, endpoint)
+        allow = _POST
+    elif path == COUNT_TOKENS:
+        call.speak_messages()
+        if method == "POST":
+            return await _count(call)
         allow = _POST
     elif path == MODELS or path.startswith(_MODEL):
         if method in ("GET", "HEAD"):
@@ -257,19 +275,24 @@ async def _serve(call: _Call, exchange: Exchange) -> None:
         draft.parse_ms = draft.elapsed_ms()
         if bad.model:
             _name(draft, bad.model)
-        _fail(draft, bad.status, "validation", bad.message)
-        return await exchange.say(answers.error(bad.status, bad.message, bad.code, bad.param))
+        return await _turn_down(exchange, bad)
     draft.parse_ms = draft.elapsed_ms()
     draft.streaming = asked.stream
-    exchange.accept(raw, asked.members, asked.model, asked.stream, asked.include_usage)
-    exchange.form = asked.form
+    exchange.accept(raw, asked)
     _name(draft, asked.model)
     if await _resolve(exchange):
+        if asked.refusal is not None and not egress.all_native(exchange):
+            return await _turn_down(exchange, asked.refusal)
         unable = serving.narrow(exchange)
         if unable is not None:
             return await _unserved(exchange, str(unable), getattr(unable, "param", None))
         exchange.watch()
         await serving.run(exchange)
+
+
+async def _turn_down(exchange: Exchange, bad: body.BadBody) -> None:
+    _fail(exchange.draft, bad.status, "validation", bad.message)
+    await exchange.say(answers.error(bad.status, bad.message, bad.code, bad.param))
 
 
 async def _unserved(exchange: Exchange, reason: str, param: str | None) -> None:
@@ -355,8 +378,38 @@ async def _apologise(exchange: Exchange, message: str, in_stream: str) -> None:
     if not exchange.committed:
         await exchange.say(answers.error(500, message, answers.INTERNAL_ERROR))
     elif exchange.streaming:
-        await exchange.write(answers.stream_error(in_stream, "internal"))
+        await exchange.write(exchange.error_frame(in_stream, "internal"))
         await exchange.end()
+
+
+# -- POST /v1/messages/count_tokens
+
+
+async def _count(call: _Call) -> None:
+    """How many tokens a messages request has: no row, no failover, no charge (v1-api 12.7)."""
+    key = _known(call) or await _authenticate(call)
+    if key is None:
+        return
+    call.answered = True
+    draft = Draft(endpoints.MESSAGES.family, request_hash=call.request_hash, arrival=call.arrival)
+    exchange = Exchange(
+        call.scope,
+        call.receive,
+        call.send,
+        draft=draft,
+        opts=call.opts,
+        key=key,
+        headers=call.base,
+        endpoint=endpoints.MESSAGES,
+    )
+    try:
+        await counting.serve(exchange, call.env.max_request_size, _resolve)
+    except asyncio.CancelledError:
+        _uncancel()
+        await _apologise(exchange, INTERRUPTED, RESTARTING)
+    except Exception:
+        log.exception("proxy: request failed", extra={"attrs": {"request": draft.request_hash}})
+        await _apologise(exchange, "internal error", "internal error")
 
 
 # -- GET /v1/models

@@ -19,6 +19,7 @@ from failover.window import Window
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
 from proxy import disguise, metering, outgoing, reasons, refusals, secrecy, terminal, walk_log
 from proxy.answers import JSON, Header
+from proxy.dialects.base import Untranslatable
 from proxy.exchange import Exchange
 from proxy.heal import Heal
 from proxy.metering import METER
@@ -72,6 +73,8 @@ class Attempt(ABC):
     )
     #: What it left of a stream that another candidate may finish; only where recovery is on.
     broken: "Broken | None" = None
+    #: Its refusals are learned from (failover-loop 6.3).
+    _heals = False
 
     def __init__(
         self, exchange: Exchange, candidate: Candidate, element: Element, policy: Policy, tools: Tools, *, last: bool
@@ -185,11 +188,13 @@ class Attempt(ABC):
         """
         METER.touch_provider(self._provider.id)
         repair = None
-        heals = self._exchange.endpoint.heals
+        heals = self._heals
         if heals:
             repair = self._tools.learned.of(self._provider.id, self._model.model_id)
         try:
             request = self._build(repair)
+        except Untranslatable as problem:
+            return self._failed(Failure("internal", f"request could not be translated: {problem}"))
         except Exception as problem:
             log.exception("proxy: request could not be built", extra={"attrs": self.attrs})
             return self._failed(Failure("internal", f"request could not be built: {type(problem).__name__}"))
@@ -197,7 +202,7 @@ class Attempt(ABC):
             response = self._response = await self._send(request)
         except UpstreamError as problem:
             return self._unreached(problem)
-        if heals and response.status == 400:
+        if heals and response.status in (400, 404) and self._teaches(response.status):
             healed = await self._heal(response, request, repair, reissues)
             if isinstance(healed, Failure):
                 return healed
@@ -326,12 +331,20 @@ class Attempt(ABC):
     async def _refused(self, response: Response) -> Failure:
         return self._judge_refusal(await refusals.read(response, until=self._until), http=True)
 
+    def _teaches(self, status: int) -> bool:
+        """Whether a refusal with *status* is looked at."""
+        return False
+
+    def _healer(self, repair: Repair | None, request: Request) -> Heal:
+        """What learns from the refusals of *request*, which was built with *repair*. Only where it *heals*."""
+        raise NotImplementedError
+
     async def _heal(
         self, response: Response, request: Request, repair: Repair | None, reissues: bool
     ) -> Response | Failure:
-        """After a 400: the first answer that is none, or what it all came to (failover-loop 6.3.8)."""
-        heal = Heal(self._exchange, self._candidate, self._tools.learned, repair, request, self._build)
-        while response.status == 400:
+        """After such a refusal: the first answer that is none, or what it all came to (failover-loop 6.3.8)."""
+        heal = self._healer(repair, request)
+        while self._teaches(response.status):
             self._element.status = response.status
             refused = await refusals.read(response, until=self._until)
             again = heal.learn(refused)

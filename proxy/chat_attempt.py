@@ -8,19 +8,26 @@ from failover import verdict
 from failover.resolve import Candidate
 from failover.verdict import Verdict
 from modelhotel.core import durations, logformat, metrics
-from providers.upstream.interface import FaultKind, Response, UpstreamError
-from proxy import metering, reasons, refusals, secrecy, terminal
+from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
+from proxy import egress, heal, metering, reasons, refusals, repairs, secrecy, terminal
 from proxy.attempt import BODILESS, Attempt
+from proxy.dialects import jsonmode, messages
 from proxy.dialects.continuing import allowed
+from proxy.dialects.responses import reroute
 from proxy.exchange import Exchange
+from proxy.heal import Heal
 from proxy.policy import Policy
 from proxy.reasons import ErrorBody
+from proxy.repairs import NOTHING, Repair
 from proxy.stream import firsttoken, probe
+from proxy.stream.answer import AnswerStream
 from proxy.stream.chat import ChatStream
 from proxy.stream.firsttoken import Found, Outcome
 from proxy.stream.kept import Delivered, KeptStream
+from proxy.stream.native import NativeStream
 from proxy.stream.relay import Clocks, End, Relay
 from proxy.stream.sse import Event, Framer
+from proxy.stream.translated import Translated
 from proxy.terminal import Failure, Refused
 from proxy.tools import Tools
 from proxy.trail import Element
@@ -57,12 +64,16 @@ class Broken:
 class ChatAttempt(Attempt):
     """See the module's docstring. Between the probe and the commit it holds what the probe has read."""
 
-    __slots__ = ("_clean", "_ended", "_first_at", "_framer", "_held", "_probing", "broken")
+    __slots__ = ("_clean", "_egress", "_ended", "_first_at", "_framer", "_heals", "_held", "_probing", "broken")
+    #: Its answer is needed in the chat shape, whatever the candidate could do.
+    _translated = False
 
     def __init__(
         self, exchange: Exchange, candidate: Candidate, element: Element, policy: Policy, tools: Tools, *, last: bool
     ) -> None:
         super().__init__(exchange, candidate, element, policy, tools, last=last)
+        self._egress = egress.of(exchange, candidate, tools.requirements, translated=self._translated)
+        self._heals = self._egress.heals
         self._framer: Framer | None = None
         self._held: list[Event] = []
         self._ended = False
@@ -70,6 +81,66 @@ class ChatAttempt(Attempt):
         self._probing = False
         self._clean = False
         self.broken: Broken | None = None
+
+    # -- the request, and what its refusals teach
+
+    def _build(self, repair: Repair | None) -> Request:
+        if self._egress is egress.RESPONSES:
+            self._tell_route()
+        return self._egress.request(self._exchange, self._candidate, repair)
+
+    def _tell_route(self) -> None:
+        """A chat request goes to ``/v1/responses``."""
+        mode = egress.need(self._candidate, self._exchange.body, self._tools.requirements) or "learned"
+        metrics.count(metrics.REROUTES, self._provider.name, self._model.model_id, mode)
+        attrs = {**self.attrs, "model": self._model.model_id, "mode": mode}
+        log.info("proxy: routing via responses api", extra={"attrs": attrs})
+
+    def _teaches(self, status: int) -> bool:
+        if status == 400:
+            return True
+        # How OpenAI says that a model is for /v1/responses only.
+        chat = self._egress is egress.CHAT
+        return status == 404 and chat and self._provider.kind.native_responses(self._provider.base_url)
+
+    def _healer(self, repair: Repair | None, request: Request) -> Heal:
+        return Heal(self._exchange, self._candidate, self._tools.learned, repair, request, self)
+
+    def rounds(self) -> int:
+        return 1 if self._egress is egress.MESSAGES else heal.ROUNDS
+
+    def build(self, repair: Repair) -> Request:
+        return self._egress.request(self._exchange, self._candidate, repair)
+
+    def turns(self, refused: Refused) -> bool:
+        kind = self._provider.kind
+        if self._egress is not egress.CHAT or not kind.reroutes_responses:
+            return False
+        need = reroute.requirement(repairs.said(refused.body))
+        if need is None or (need == "tools" and not reroute.qualifies(self._exchange.body)):
+            return False
+        if self._tools.requirements.learn(kind.type, self._model.model_id, need):
+            attrs = {"provider": self._provider.name, "model": self._model.model_id}
+            what = "requirement" if need == "tools" else "-only model"
+            log.info(f"proxy: learned responses{' api ' if need == 'tools' else ''}{what}", extra={"attrs": attrs})
+        self._egress = egress.RESPONSES
+        self._tell_route()
+        return True
+
+    def lesson(self, refused: Refused, sent: bytes) -> Repair:
+        said, kind = repairs.said(refused.body), self._provider.kind
+        if self._egress is egress.MESSAGES:
+            thinking = messages.lesson(said) if b'"thinking"' in sent else None
+            taught = repairs.lesson(said, sent_schema=False) if kind.heals_messages and not thinking else NOTHING
+            return taught | Repair(thinking=thinking or "")
+        if self._egress is egress.RESPONSES:
+            taught = reroute.lesson(said)
+            if taught:
+                metrics.count(metrics.REROUTES, self._provider.name, self._model.model_id, "param_retry")
+            return taught
+        return repairs.lesson(said, sent_schema=kind.takes_json_schema and jsonmode.wants_schema(self._exchange.body))
+
+    # -- afterwards
 
     async def settle(self) -> None:
         """After a stream: read the end of the body behind ``[DONE]``, so that the connection can be used again."""
@@ -110,18 +181,23 @@ class ChatAttempt(Attempt):
             broke, payload = problem, problem.partial
         if broke is not None and broke.kind is FaultKind.TOO_LARGE:
             return self._no_answer(reasons.TOO_LARGE, kind="provider_bad_request", moves_on=False)
-        answer = self._exchange.endpoint.read_answer(payload)
-        if answer.verdict == "undecodable" and broke is not None:
+        answer = self._egress.read_answer(payload, self._model.model_id)
+        if answer.verdict in ("undecodable", "blocked") and broke is not None:
             return self._body_broke(broke)
         if answer.verdict in ("served", "bare_finish"):
             self._judge(verdict.success(status) if answer.carries else verdict.empty(status))
             metering.charge(self._exchange, self._model, answer.usage, answer.delivered)
             self.leave(clean=True)
-            await self._deliver(status, self._secrets.mask_content(answer.body))
+            body, writer = self._secrets.mask_content(answer.body), self._exchange.writer
+            if writer is not None and not self._egress.native:
+                body = writer.whole(body, self._model.model_id)
+            await self._deliver(status, body)
             return None
         metering.charge_rejected(self._exchange, self._model, answer.usage)
         if answer.verdict == "undecodable":
             return self._undecodable(response, answer.problem, len(payload))
+        if answer.verdict == "blocked":
+            return self._no_answer(answer.problem)
         counted: dict[str, object] = {
             "provider": self._provider.name,
             "model": self._model.model_id,
@@ -159,7 +235,7 @@ class ChatAttempt(Attempt):
 
     async def _forward(self, response: Response) -> Failure | None:
         """Commit, and pass the stream on to its end."""
-        exchange, framer, stream = self._exchange, self._framer, self._stream()
+        exchange, framer, stream = self._exchange, self._framer, self._answer_stream()
         assert framer is not None
         await self._commit()
         clocks = Clocks(self._policy.stall, self._until)
@@ -175,6 +251,28 @@ class ChatAttempt(Attempt):
         else:
             self._response, self.settling = None, response
         return None
+
+    def _answer_stream(self) -> AnswerStream:
+        """What stands between the provider's events and the client, whatever dialects they speak."""
+        watcher = self._egress.watcher()
+        if watcher is not None:
+            return NativeStream(watcher, self._secrets, self._egress.error)
+        writer, reader = self._exchange.writer, self._egress.reader(self._model.model_id)
+        inner = self._stream()
+        if writer is None and reader is None:
+            return inner
+        if writer is not None:
+            writer.begin(self._model.model_id)
+        return Translated(inner, reader, writer)
+
+    def _trial(self) -> AnswerStream:
+        """A stream of which nothing reaches a client: what it would be."""
+        watcher = self._egress.watcher()
+        if watcher is not None:
+            return NativeStream(watcher, self._secrets, self._egress.error)
+        reader = self._egress.reader(self._model.model_id)
+        inner = ChatStream(self._secrets)
+        return inner if reader is None else Translated(inner, reader, None)
 
     def _stream(self) -> ChatStream:
         exchange, policy = self._exchange, self._policy
@@ -195,8 +293,9 @@ class ChatAttempt(Attempt):
         RECORDER.streaming(self._draft)
         await self._exchange.start_stream()
 
-    def _break_off(self, relay: Relay, end: End, stream: ChatStream) -> None:
+    def _break_off(self, relay: Relay, end: End, stream: AnswerStream) -> None:
         """The stream broke and is still open to the client."""
+        stream = stream.inner if isinstance(stream, Translated) else stream
         assert isinstance(stream, KeptStream)
         text = self._end_text(end)
         if text != secrecy.WITHHELD:
@@ -227,7 +326,7 @@ class ChatAttempt(Attempt):
         """What the stream begins with, or why there is nothing to commit to; *window* in seconds."""
         response.deadline(min(self._loop.time() + window, self._until))
         try:
-            found = await firsttoken.look(response, framer)
+            found = await firsttoken.look(response, framer, self._egress.classify, self._trial)
         except UpstreamError as problem:
             kind = "provider_timeout" if problem.kind is FaultKind.BODY_TIMEOUT else "provider_error"
             return self._probe_failed(kind, self._secrets.exception(problem))
@@ -237,7 +336,7 @@ class ChatAttempt(Attempt):
             case Outcome.OUTPUT:
                 self._first_token()
             case Outcome.ERROR:
-                return self._first_event_error(found.payload)
+                return self._first_event_error(self._egress.error(found.payload))
             case Outcome.NOTHING:
                 metrics.count(metrics.EMPTY_RESPONSES, self._provider.name, self._model.model_id)
                 return self._probe_failed("provider_error", reason=reasons.EMPTY_STREAM)
@@ -292,7 +391,7 @@ class ChatAttempt(Attempt):
         whole = len(payload) <= refusals.ERROR_FORWARDED
         return self._judge_refusal(Refused(effective, self._element.status, payload, error, whole), http=False)
 
-    def _finish(self, stream: ChatStream, end: End) -> None:
+    def _finish(self, stream: AnswerStream, end: End) -> None:
         """The stream is over: verdict, meter, row."""
         self._judge(end.judgement)
         self._clean = not end.kind

@@ -10,11 +10,14 @@ from typing import Protocol
 from failover.resolve import Candidate
 from providers.kinds.base import CHAT_PATH, EMBEDDINGS_PATH, Kind
 from proxy import body, usage
+from proxy.answers import Answer
 from proxy.attempt import Attempt
 from proxy.body import Asked
 from proxy.chat_attempt import ChatAttempt
-from proxy.dialects import audio, chat, embeddings, images, passed, rerank
-from proxy.dialects.base import Judged, Members
+from proxy.dialects import audio, chat, embeddings, images, messages, passed, rerank
+from proxy.dialects.base import Judged, Members, Writer
+from proxy.dialects.responses import ingress as responses_ingress
+from proxy.dialects.responses.writer import Writer as ResponsesWriter
 from proxy.exchange import Exchange
 from proxy.gemini_audio import Speech, Transcription
 from proxy.multipart import Form
@@ -33,10 +36,11 @@ class BuildBody(Protocol):
 class Endpoint:
     """*path* is the client's, *target* the provider's, behind its base URL; *family* is the row's ``endpoint_type``.
 
-    *attempt* visits a candidate; *heals*: its 400s are learned from (failover-loop 6.3). *parse* checks a body as far
+    *attempt* visits a candidate. *parse* checks a body as far
     as routing needs it and raises BadBody. *read_answer* judges a 2xx. *prompt_tokens* and *completion_tokens*
     estimate, of the request's members and of the bytes that were delivered, what a provider did not report. *hedged*:
-    its streams may be raced (failover-loop 12.1).
+    its streams may be raced (failover-loop 12.1). *dialect* is the client's; where it is not chat, *writer* puts the
+    answers to one request, whose own members it gets, into it, and *dress* an error.
 
     *parse_form* takes the place of *parse* where the request is a form, of which a candidate gets its own with the
     *form_changes* (text fields to replace, None = to leave out). *long_running*: its requests get the time of streams
@@ -48,13 +52,15 @@ class Endpoint:
     target: str
     family: str
     attempt: type[Attempt]
-    heals: bool
     parse: Callable[[bytes], Asked]
     build_body: BuildBody
     read_answer: Callable[[bytes], Judged]
     prompt_tokens: Callable[[Members], int]
     completion_tokens: Callable[[int], int]
     hedged: bool = False
+    dialect: str = "chat"
+    writer: Callable[[Members], Writer] | None = None
+    dress: Callable[[Answer], Answer] | None = None
     parse_form: Callable[[bytes, bytes], Asked] | None = None
     form_changes: Callable[[Form, Kind, str], dict[str, str | None]] | None = None
     long_running: bool = False
@@ -71,7 +77,6 @@ CHAT = Endpoint(
     CHAT_PATH,
     "chat",
     attempt=ChatAttempt,
-    heals=True,
     parse=body.parse,
     build_body=chat.build_body,
     read_answer=chat.read_answer,
@@ -84,7 +89,6 @@ EMBEDDINGS = Endpoint(
     EMBEDDINGS_PATH,
     "embeddings",
     attempt=PassThrough,
-    heals=False,
     parse=embeddings.parse,
     build_body=passed.build_body,
     read_answer=embeddings.read_answer,
@@ -148,11 +152,38 @@ TRANSLATIONS = replace(
     attempt=PassThrough,
     check=None,
 )
+
+
+def dress_messages(answer: Answer) -> Answer:
+    """An error as Anthropic's API tells it (v1-api 9.2)."""
+    return replace(answer, body=messages.errors.dress(answer.status, answer.body))
+
+
+MESSAGES = replace(
+    CHAT,
+    path="/v1/messages",
+    family="messages",
+    parse=messages.ingress.parse,
+    dialect="messages",
+    writer=messages.writer.Writer,
+    dress=dress_messages,
+)
+RESPONSES = replace(
+    CHAT,
+    path="/v1/responses",
+    family="responses",
+    parse=responses_ingress.parse,
+    hedged=False,
+    dialect="responses",
+    writer=ResponsesWriter,
+)
 #: By the client's path.
 ENDPOINTS = {
     endpoint.path: endpoint
     for endpoint in (
         CHAT,
+        MESSAGES,
+        RESPONSES,
         EMBEDDINGS,
         RERANK,
         IMAGES,

@@ -16,12 +16,15 @@ import msgspec
 
 from modelhotel.core import catalogue
 from modelhotel.core.options import Options
+from proxy import answers
 from proxy.answers import JSON, Answer, Header
 from proxy.keys import KeyRow
 from requestlogs.draft import Draft
 
 if TYPE_CHECKING:
     from failover.resolve import Resolution
+    from proxy.body import Asked
+    from proxy.dialects.base import Writer
     from proxy.endpoints import Endpoint
     from proxy.multipart import Form
 
@@ -65,7 +68,9 @@ class Direct(Protocol):
 
 
 class Exchange:
-    """*endpoint* is what was called. *body* holds the members of the request as the bytes that came, *raw* all of them.
+    """*endpoint* is what was called. *body* holds the members of the request as the bytes that came, *raw* all of them;
+    where the client speaks another dialect than chat, *body* is what its request means as a chat request, *own* what it
+    sent, and *writer* puts chat answers into its words.
 
     *deadline* is the moment after which no further attempt starts, *attempt_seconds* the time of one attempt.
     *committed*: the status line went out. *gone*: the client left before its answer was complete.
@@ -95,12 +100,14 @@ class Exchange:
         "on_gone",
         "opts",
         "overhead_ms",
+        "own",
         "raw",
         "receive",
         "resolution",
         "scope",
         "send",
         "stream",
+        "writer",
     )
 
     def __init__(
@@ -126,6 +133,8 @@ class Exchange:
         self.body: dict[str, msgspec.Raw] = {}
         self.raw = b""
         self.form: Form | None = None
+        self.own: dict[str, msgspec.Raw] | None = None
+        self.writer: Writer | None = None
         self.model = ""
         self.stream = False
         self.include_usage = False
@@ -148,11 +157,15 @@ class Exchange:
         #: The way to the client that needs no turn of the event loop, where the server has one.
         self.direct: Direct | None = None
 
-    def accept(self, raw: bytes, body: dict[str, msgspec.Raw], model: str, stream: bool, include_usage: bool) -> None:
-        """The body was read and is well-formed; sets the clocks that depend on *stream*."""
-        self.raw, self.body, self.model = raw, body, model
-        self.stream, self.include_usage = stream, include_usage
-        long = stream or self.endpoint.long_running
+    def accept(self, raw: bytes, asked: "Asked") -> None:
+        """The body was read and is well-formed; sets the clocks that depend on whether a stream is wanted."""
+        self.raw, self.body, self.model = raw, asked.members, asked.model
+        self.form = asked.form
+        self.stream, self.include_usage = asked.stream, asked.include_usage
+        if asked.own is not None and self.endpoint.writer is not None:
+            self.own = asked.own
+            self.writer = self.endpoint.writer(asked.own)
+        long = asked.stream or self.endpoint.long_running
         self.attempt_seconds = self.opts[catalogue.REQUEST_TIMEOUT] * (STREAM_FACTOR if long else 1)
         self.deadline = self.draft.arrival + OVERALL_FACTOR * self.attempt_seconds
 
@@ -192,7 +205,18 @@ class Exchange:
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
+    def error_frame(self, message: str, kind: str) -> bytes:
+        """The last event of a stream that nobody else can end any more, in the client's dialect."""
+        return answers.stream_error(message, kind) if self.writer is None else self.writer.error(message, kind)
+
+    def sent(self, name: bytes) -> bytes | None:
+        """The first header *name* of the client's request; *name* in lower case."""
+        return next((value for header, value in self.scope["headers"] if header == name), None)
+
     async def say(self, answer: Answer) -> None:
+        """An error of ours, in the client's dialect."""
+        if self.endpoint.dress is not None:
+            answer = self.endpoint.dress(answer)
         await self.answer(answer.status, answer.body, answer.headers)
 
     async def start_stream(self, extra: Iterable[Header] = (), status: int = 200) -> None:

@@ -2,12 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable
+from typing import Protocol
 
 from failover.resolve import Candidate
 from providers.upstream.interface import Request
-from proxy import reasons, repairs
-from proxy.dialects import jsonmode
+from proxy import reasons
 from proxy.exchange import Exchange
 from proxy.repairs import NOTHING, Learned, Repair
 from proxy.terminal import Refused
@@ -15,13 +14,31 @@ from proxy.terminal import Refused
 log = logging.getLogger("proxy")
 
 ROUNDS = 2
-"""Re-issues of an attempt."""
+"""Re-issues of an attempt, where its dialect says nothing else."""
 ROOM = 0.1
 """Seconds before the overall deadline at which no round is started any more."""
 
 
+class Teacher(Protocol):
+    """What an attempt makes of a refusal, in the dialect it speaks just then."""
+
+    def rounds(self) -> int:
+        """How many re-issues there may be."""
+        ...
+
+    def turns(self, refused: Refused) -> bool:
+        """True: the attempt speaks another dialect from here on, and the request is sent once more in it."""
+        ...
+
+    def lesson(self, refused: Refused, sent: bytes) -> Repair:
+        """What the refusal of the body *sent* teaches."""
+        ...
+
+    def build(self, repair: Repair) -> Request: ...
+
+
 class Heal:
-    """*request* is the refused one and was built with *repair*; *build* makes that of a round."""
+    """*request* is the refused one and was built with *repair*."""
 
     def __init__(
         self,
@@ -30,7 +47,7 @@ class Heal:
         learned: Learned,
         repair: Repair | None,
         request: Request,
-        build: Callable[[Repair], Request],
+        teacher: Teacher,
     ) -> None:
         self._exchange = exchange
         self._provider = candidate.provider
@@ -38,11 +55,15 @@ class Heal:
         self._learned = learned
         self._at_first = self._applied = repair or NOTHING
         self._body = request.body
-        self._build = build
+        self._teacher = teacher
         self.rounds = 0
 
     def learn(self, refused: Refused) -> Request | None:
-        """Learn from a 400. The request of the next round; None when there is none."""
+        """Learn from a refusal. The request of the next round; None when there is none."""
+        if self._teacher.turns(refused):
+            request = self._teacher.build(self._applied)
+            self._body = request.body
+            return request
         taught = self._taught(refused)
         if not taught:
             return None
@@ -54,12 +75,12 @@ class Heal:
                 "renames": dict(taught.renames),
             }
             log.info("proxy: learned rejected params from upstream 400", extra={"attrs": attrs})
-        if self.rounds == ROUNDS or not taught - self._applied:
+        if self.rounds >= self._teacher.rounds() or not taught - self._applied:
             return None
         if self._exchange.deadline - time.monotonic() < ROOM:
             return None
         self._applied |= self._learned.of(self._provider.id, self._model_id) or taught
-        request = self._build(self._applied)
+        request = self._teacher.build(self._applied)
         if request.body == self._body:  # it names what the request did not have
             return None
         self._body = request.body
@@ -67,10 +88,9 @@ class Heal:
         return request
 
     def _taught(self, refused: Refused) -> Repair:
-        if reasons.too_long(refused.effective, refused.error) or reasons.refuses_content(refused.error):
+        if refused.effective != 400 or reasons.too_long(400, refused.error) or reasons.refuses_content(refused.error):
             return NOTHING
-        sent_schema = self._provider.kind.takes_json_schema and jsonmode.wants_schema(self._exchange.body)
-        return repairs.lesson(repairs.said(refused.body), sent_schema=sent_schema)
+        return self._teacher.lesson(refused, self._body)
 
     def seconds(self) -> float:
         """The time of a round that starts now."""

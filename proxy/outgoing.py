@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from functools import lru_cache
+from hashlib import sha256
 
 from failover import backoff
 from failover.resolve import Candidate
@@ -17,6 +18,11 @@ from proxy.tools import Tools
 from proxy.trail import Element
 
 log = logging.getLogger("proxy")
+
+SESSION = b"x-opencode-session"
+OWN_SESSION = b"mh-"
+SESSION_MAX = 128
+_PRINTABLE = bytes(range(0x20, 0x7F))
 
 _TIMEOUTS = frozenset((FaultKind.DIAL_TIMEOUT, FaultKind.HEADER_TIMEOUT, FaultKind.BODY_TIMEOUT))
 
@@ -33,11 +39,22 @@ def build(exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Re
         repair=repair,
     )
     headers = [JSON_TYPE, *provider.kind.auth_headers(candidate.key)]
-    return Request("POST", _url(provider.kind, provider.base_url, endpoint.target), headers, body)
+    if provider.kind.session_header:
+        headers.append((SESSION, session(exchange)))
+    return Request("POST", url(provider.kind, provider.base_url, endpoint.target), headers, body)
+
+
+def session(exchange: Exchange) -> bytes:
+    """The session a provider may keep its prompt cache by: the client's own, else one per virtual key (v1-api 11.7)."""
+    sent = (exchange.sent(SESSION) or b"").strip()
+    if 0 < len(sent) <= SESSION_MAX and not sent.startswith(OWN_SESSION) and not sent.translate(None, _PRINTABLE):
+        return sent
+    return OWN_SESSION + sha256(b"session of " + exchange.key.hash.encode()).hexdigest()[:32].encode()
 
 
 @lru_cache(maxsize=1024)
-def _url(kind: Kind, base_url: str, target: str) -> str:
+def url(kind: Kind, base_url: str, target: str) -> str:
+    """Where *target* of the provider at *base_url* is."""
     return kind.url(base_url, target)
 
 

@@ -22,7 +22,7 @@ from proxy.chat_attempt import Broken, ChatAttempt
 from proxy.dialects.continuing import continued
 from proxy.exchange import Exchange
 from proxy.policy import Policy
-from proxy.stream.chat import ChatStream
+from proxy.stream.answer import AnswerStream
 from proxy.stream.recovered import RecoveredStream
 from proxy.stream.relay import End
 from proxy.stream.splice import Continuation, Repetition, Seam
@@ -87,6 +87,7 @@ class Finisher(ChatAttempt):
     """The attempt at a candidate that finishes what *broken* left: a client that has the text *broken.kept* so far."""
 
     __slots__ = ("_broken", "_first", "_meanwhile", "_seam", "_turned_down")
+    _translated = True
 
     def __init__(
         self,
@@ -185,7 +186,7 @@ class Finisher(ChatAttempt):
         }
         log.info("proxy: mid-stream recovery", extra={"attrs": attrs})
 
-    def _finish(self, stream: ChatStream, end: End) -> None:
+    def _finish(self, stream: AnswerStream, end: End) -> None:
         super()._finish(stream, end)
         if isinstance(self._seam, Continuation) and self._seam.repeated:
             PREFILL.refused(self._provider.id, self._model.model_id)

@@ -7,6 +7,7 @@ memory, is only ever extended and goes with the process.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -44,26 +45,33 @@ _UNSUPPORTED = ("unavailable", "not available", "not supported", "unsupported", 
 #: Complaints about one caller's schema, or a condition that another request may not meet.
 _ONE_REQUEST = ("invalid schema", "json_schema.schema", "schema.properties", " when ", " with tools")
 
+Thinking = Literal["", "adaptive", "budget"]
+
 _NULL = b"null"
 _decode = msgspec.json.Decoder().decode
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Members to leave out of a body (and :data:`SCHEMA`), and members that go under another name: (old, new)."""
+    """Members to leave out of a body (and :data:`SCHEMA`), and members that go under another name: (old, new).
+
+    *thinking*: how thinking is asked for in the Messages dialect (v1-api 14.4), ``""`` while nobody said.
+    """
 
     rejected: frozenset[str] = frozenset()
     renames: frozenset[tuple[str, str]] = frozenset()
+    thinking: Thinking = ""
 
     def __bool__(self) -> bool:
-        return bool(self.rejected or self.renames)
+        return bool(self.rejected or self.renames or self.thinking)
 
     def __or__(self, other: "Repair") -> "Repair":
-        return Repair(self.rejected | other.rejected, self.renames | other.renames)
+        return Repair(self.rejected | other.rejected, self.renames | other.renames, other.thinking or self.thinking)
 
     def __sub__(self, other: "Repair") -> "Repair":
         """What *other* does not repair."""
-        return Repair(self.rejected - other.rejected, self.renames - other.renames)
+        thinking = self.thinking if self.thinking != other.thinking else ""
+        return Repair(self.rejected - other.rejected, self.renames - other.renames, thinking)
 
     @property
     def json_mode(self) -> bool:

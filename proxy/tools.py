@@ -11,13 +11,14 @@ from failover.windows import Windows
 from providers.keyring import KEYRING
 from providers.upstream.interface import Client
 from providers.upstream.select import data_plane
+from proxy.dialects.responses.reroute import Requirements
 from proxy.repairs import Learned
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
     """*sleep* takes seconds, *chance* yields [0, 1), *known_keys* every provider key in memory, *learned* is what the
-    providers' 400s taught.
+    providers' 400s taught, *requirements* which models are for ``/v1/responses``.
     """
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -27,3 +28,4 @@ class Tools:
     windows: Callable[[], Windows] = windows.windows
     known_keys: Callable[[], tuple[str, ...]] = KEYRING.known
     learned: Learned = field(default_factory=Learned)
+    requirements: Requirements = field(default_factory=Requirements)

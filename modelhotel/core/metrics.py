@@ -81,6 +81,11 @@ EMPTY_RESPONSES = Counter(
     "2xx answers without choices or content and streams without any event; model is the provider's own id.",
     ("provider", "model"),
 )
+REROUTES = Counter(
+    "modelhotel_responses_reroute_total",
+    "Chat requests sent to /v1/responses; model is the provider's own id, mode is learned, preemptive or param_retry.",
+    ("provider", "model", "mode"),
+)
 ROWS_LOST = Counter(
     "modelhotel_request_rows_lost_total",
     "Request-log rows that could be neither written nor kept.",
@@ -145,6 +150,7 @@ COUNTED: tuple[Counter | Histogram, ...] = (
     RATE_LIMITED,
     CIRCUIT_OPENS,
     EMPTY_RESPONSES,
+    REROUTES,
     ROWS_LOST,
 )
 

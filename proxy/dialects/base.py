@@ -1,10 +1,13 @@
 """What every dialect says of an answer. Pure."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from proxy.usage import Usage
+
+if TYPE_CHECKING:
+    from proxy.stream.sse import Event
 
 Members = dict[str, msgspec.Raw]
 Verdict = Literal["served", "no_choices", "no_content", "no_results", "undecodable", "bare_finish", "blocked"]
@@ -36,3 +39,62 @@ class Judged(msgspec.Struct, frozen=True):
     delivered: int = 0
     problem: str = ""
     searches: int = 0
+
+
+class Reader(Protocol):
+    """The stream of one answer in a provider's dialect, as the chat events it stands for."""
+
+    def take(self, event: "Event") -> "list[Event]": ...
+
+    def finish(self) -> "list[Event]":
+        """The body is over: what completes the answer. A truncated one is told by the lack of an end marker."""
+        ...
+
+
+class Writer(Protocol):
+    """One request's answer in the client's dialect, made of chat frames."""
+
+    def whole(self, chat: bytes, model: str) -> bytes:
+        """A chat completion that came whole; *model* is the provider's own name of what served."""
+        ...
+
+    def begin(self, model: str) -> None:
+        """A stream is committed to *model*; once more where another candidate finishes it."""
+        ...
+
+    def feed(self, frames: bytes) -> bytes:
+        """Whole chat events; the end marker, or a frame with an error, ends the client's stream too."""
+        ...
+
+    def end(self) -> bytes:
+        """What completes the client's stream, if that was not said yet."""
+        ...
+
+    def error(self, message: str, kind: str) -> bytes:
+        """The last event of a stream that broke (v1-api 9.7)."""
+        ...
+
+
+class Watcher(Protocol):
+    """What is seen of a native stream that passes; the attributes are those of the chat stream. *TRUNCATED* is said of
+    a body that ended too early.
+    """
+
+    @property
+    def TRUNCATED(self) -> str: ...
+    @property
+    def chunks(self) -> int: ...
+    @property
+    def complete(self) -> bool: ...
+    @property
+    def over(self) -> bool: ...
+    @property
+    def carries(self) -> bool: ...
+    @property
+    def error(self) -> bytes | None: ...
+    @property
+    def usage(self) -> Usage | None: ...
+    @property
+    def size(self) -> int: ...
+    def take(self, event: "Event") -> None: ...
+    def error_frame(self, message: str, kind: str) -> bytes: ...

@@ -73,9 +73,27 @@ def build_body(
 
     *repair*: what the candidate is known to refuse.
     """
+    members = _rewritten(body, model_id, kind, repair, usage=stream and kind.sends_stream_options)
+    if jsonmode.FORMAT in members:
+        json_mode = not kind.takes_json_schema or (repair is not None and repair.json_mode)
+        if json_mode or _GLM in model_id.lower():
+            jsonmode.fold(members, json_mode=json_mode)
+    if _TOOL_CALLS in raw and "messages" in members:
+        members["messages"] = without_empty_tool_calls(members["messages"])
+    return _encode(members)
+
+
+def to_translate(body: Members, *, model_id: str, kind: Kind, repair: Repair | None = None) -> Members:
+    """The same as far as it comes before a translation to another dialect."""
+    members = _rewritten(body, model_id, kind, repair, usage=False)
+    members.pop("stream_options", None)
+    return members
+
+
+def _rewritten(body: Members, model_id: str, kind: Kind, repair: Repair | None, *, usage: bool) -> Members:
     members = dict(body)
     members["model"] = _quoted(model_id)
-    if stream and kind.sends_stream_options:
+    if usage:
         members["stream_options"] = _INCLUDE_USAGE
     kind.inject(members, model_id)
     if repair is not None:
@@ -84,13 +102,7 @@ def build_body(
         members.pop(name, None)
     if repair is not None:
         repair.strip(members)
-    if jsonmode.FORMAT in members:
-        json_mode = not kind.takes_json_schema or (repair is not None and repair.json_mode)
-        if json_mode or _GLM in model_id.lower():
-            jsonmode.fold(members, json_mode=json_mode)
-    if _TOOL_CALLS in raw and "messages" in members:
-        members["messages"] = without_empty_tool_calls(members["messages"])
-    return _encode(members)
+    return members
 
 
 def without_empty_tool_calls(messages: Raw) -> Raw:

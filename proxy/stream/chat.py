@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from proxy import answers
 from proxy import usage as usages
 from proxy.dialects.chat import FINISH_REASONS, TELLING_REASONS
 from proxy.secrecy import KeyGuard, Secrets
@@ -85,6 +86,8 @@ class ChatStream:
 
     #: The provider's error event as the client may see it, where it was not forwarded.
     held = b""
+    #: What is said of a body that ended too early.
+    truncated = "stream truncated: upstream closed before a finish_reason"
 
     __slots__ = (
         "_guard",
@@ -164,6 +167,14 @@ class ChatStream:
                 pieces.append(self.take(event))
             out = b"".join(pieces)
         return self._secrets.mask_content(out) if self._guard is not None else out
+
+    def last(self, events: Sequence[Event]) -> bytes:
+        """The same for the last events: the body is over."""
+        return self.take_all(events) if events else b""
+
+    def error_frame(self, message: str, kind: str) -> bytes:
+        """The last event of a stream that the gateway has to end (v1-api 9.7)."""
+        return answers.stream_error(message, kind)
 
     def repeated(self, data: bytes, *, whole: bool = False) -> int:
         """How many leading bytes of *data* are whole chunks like one that passed before: they may go out as they are.

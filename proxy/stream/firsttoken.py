@@ -1,12 +1,11 @@
 """The first-token probe: read a 2xx stream until it shows model output, before the client sees a byte (10)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from providers.upstream.interface import Response
-from proxy.secrecy import Secrets
-from proxy.stream import probe
-from proxy.stream.chat import ChatStream
+from proxy.stream.answer import AnswerStream
 from proxy.stream.probe import Meaning
 from proxy.stream.sse import Event, Framer
 
@@ -30,8 +29,14 @@ class Found:
     done: bool = False
 
 
-async def look(response: Response, framer: Framer) -> Found:
-    """Read until the matter is decided. Raises UpstreamError; the caller set the deadline."""
+async def look(
+    response: Response, framer: Framer, classify: Callable[[bytes], Meaning], trial: Callable[[], AnswerStream]
+) -> Found:
+    """Read until the matter is decided. Raises UpstreamError; the caller set the deadline.
+
+    *classify* and *trial* speak the provider's dialect: what one payload means, and a stream of which nobody sees
+    anything.
+    """
     held: list[Event] = []
     frames = 0
     while True:
@@ -41,24 +46,23 @@ async def look(response: Response, framer: Framer) -> Found:
         for event in events:
             if event.data is None:
                 continue
-            meaning = probe.classify(event.data)
+            meaning = classify(event.data)
             if meaning is Meaning.OUTPUT:
                 return Found(Outcome.OUTPUT, held)
             if meaning is Meaning.ERROR:
                 return Found(Outcome.ERROR, held, event.data)
             if meaning is Meaning.END:
-                return Found(_ended(held, frames), held, done=True)
+                return Found(_ended(trial(), held, frames), held, done=True)
             frames += event.data.strip() != b""
         if framer.fault is not None:
             return Found(Outcome.FAULT, held)
         if not data:
-            return Found(_ended(held, frames), held)
+            return Found(_ended(trial(), held, frames), held)
 
 
-def _ended(held: list[Event], frames: int) -> Outcome:
+def _ended(trial: AnswerStream, held: list[Event], frames: int) -> Outcome:
     """What a stream is that ended without output after *frames* frames."""
-    trial = ChatStream(Secrets(""))
-    trial.take_all(held)
+    trial.last(held)
     if trial.complete:
         return Outcome.EMPTY_ANSWER
     return Outcome.STOPPED if frames else Outcome.NOTHING

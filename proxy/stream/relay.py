@@ -13,9 +13,9 @@ from failover import verdict
 from failover.verdict import Judgement
 from modelhotel.core import durations, metrics
 from providers.upstream.interface import FaultKind, Response, UpstreamError
-from proxy import answers, shutdown
+from proxy import shutdown
 from proxy.exchange import Exchange
-from proxy.stream.chat import ChatStream
+from proxy.stream.answer import AnswerStream
 from proxy.stream.sse import Event, Fault, Framer
 from proxy.stream.watchdog import PATIENT_AFTER, Watchdog
 from requestlogs.recorder import INTERRUPTED
@@ -24,7 +24,6 @@ log = logging.getLogger("proxy")
 
 #: Seconds between two moves of the deadline while chunks only pass on.
 WATCH_STEP = 0.05
-TRUNCATED = "stream truncated: upstream closed before a finish_reason"
 NOTHING_CAME = "stream truncated: upstream closed connection without [DONE] sentinel"
 LINE_LIMIT = "stream failed: a frame exceeded the gateway's 32 MiB line limit"
 BLANK_LINES = "stream interrupted: too many empty lines"
@@ -67,7 +66,7 @@ class Relay:
         exchange: Exchange,
         response: Response,
         framer: Framer,
-        stream: ChatStream,
+        stream: AnswerStream,
         *,
         clocks: Clocks,
         attrs: dict[str, object],
@@ -135,12 +134,15 @@ class Relay:
         exchange, response, framer, stream = self._exchange, self._response, self._framer, self._stream
         events, over = first, ended
         while True:
-            out = stream.take_all(events) if events else b""
+            if over:
+                out = stream.last(events)
+            else:
+                out = stream.take_all(events) if events else b""
             if out:
                 await exchange.write(out)
             if self.first_at is None and stream.chunks:
                 self.first_at = time.monotonic()
-            if stream.over:
+            if stream.over or (over and stream.error is not None):
                 return self._provider_ended()
             if framer.fault is not None:
                 return self._fault(LINE_LIMIT if framer.fault is Fault.LINE else BLANK_LINES)
@@ -211,7 +213,7 @@ class Relay:
         attrs = {**self._attrs, "chunks": self._stream.chunks}
         log.warning("proxy: stream truncated before completion", extra={"attrs": attrs})
         if self._stream.chunks:
-            return self._fault(TRUNCATED)
+            return self._fault(self._stream.truncated)
         metrics.count(metrics.EMPTY_RESPONSES, str(self._attrs["provider"]), str(self._attrs["model"]))
         return self._fault(NOTHING_CAME)
 
@@ -236,7 +238,7 @@ class Relay:
         if exchange.gone:
             return
         if end.frame:
-            await exchange.write(answers.stream_error(end.frame, end.kind))
+            await exchange.write(self._stream.error_frame(end.frame, end.kind))
             attrs = {**self._attrs, "error_kind": end.kind}
             log.info("proxy: terminal error frame sent", extra={"attrs": attrs})
         elif end.upstream and self._stream.held:

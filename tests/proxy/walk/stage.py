@@ -190,6 +190,10 @@ class Stage:
     async def ask(self, model: str = "hotel/g", **given: Any) -> Answer:
         return await self.client(model, **given).run()
 
+    async def say(self, path: str, model: str = "hotel/g", **given: Any) -> Answer:
+        """A request in another dialect: *path* behind ``/v1``, *given* the members of its body."""
+        return await client("POST", "/v1" + path, key=KEY, json={"model": model, **given}).run()
+
     async def embed(self, model: str = "hotel/g", *, given: Any = "hi", **more: Any) -> Answer:
         """``POST /v1/embeddings`` with *given* as its input."""
         return await self.embedding_client(model, given=given, **more).run()
