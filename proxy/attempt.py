@@ -293,7 +293,7 @@ class Attempt(ABC):
     def _keep(self, words: str) -> str:
         """An upstream text as row and trail may keep it; withheld where it repeats the request."""
         cleaned = self._secrets.clean(words)
-        return secrecy.WITHHELD if cleaned and secrecy.fenced(words, self._exchange.body) else cleaned
+        return secrecy.WITHHELD if cleaned and secrecy.fenced(words, self._exchange.content) else cleaned
 
     # -- no response
 

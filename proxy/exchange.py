@@ -179,6 +179,11 @@ class Exchange:
         self.contacted.append(pair)
 
     @property
+    def content(self) -> dict[str, msgspec.Raw]:
+        """The members of the request in the client's own words."""
+        return self.body if self.own is None else self.own
+
+    @property
     def streaming(self) -> bool:
         """An event stream was begun and not yet ended."""
         return self._streaming and not self._ended
