@@ -122,7 +122,13 @@ __all__ = [
     "wrong_length",
 ]
 
-ASKING = ("/chat/completions", "/embeddings", "/messages", "/responses", *behaviours.BY_PATH)  # the ends of the paths that scripts answer
+ASKING = (
+    "/chat/completions",
+    "/embeddings",
+    "/messages",
+    "/responses",
+    *behaviours.BY_PATH,
+)  # the ends of the paths that scripts answer
 WAIT = 10.0  # seconds; every wait of this module ends by then
 
 

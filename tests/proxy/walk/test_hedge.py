@@ -617,7 +617,9 @@ async def test_an_attempt_that_breaks_on_its_own_is_one_that_lost(
         raise ZeroDivisionError
 
     look = firsttoken.look
-    monkeypatch.setattr(firsttoken, "look", lambda r, f, *how: broken(r, f) if not provider_b.calls else look(r, f, *how))
+    monkeypatch.setattr(
+        firsttoken, "look", lambda r, f, *how: broken(r, f) if not provider_b.calls else look(r, f, *how)
+    )
     got = await ab.ask(stream=True)
     assert b"from B" in got.body
     assert ab.trail == [(0, "A", 200, "internal", None), (1, "B", 200, None, "success")]
