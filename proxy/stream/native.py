@@ -9,8 +9,8 @@ from proxy.usage import Usage
 
 
 class NativeStream:
-    """*watcher* knows the dialect; *told* puts its error event into the form of a chat stream's. Nothing is ever added to
-    a complete stream, and no event is left out of it.
+    """*watcher* knows the dialect; *told* puts its error event into the form of a chat stream's. Nothing is ever added
+    to a complete stream, and no event is left out of it.
     """
 
     __slots__ = ("_secrets", "_told", "_watcher")

@@ -1,4 +1,4 @@
-"""One walk for every dialect: who is asked in which words, and what comes back in the client's own (v1-api 12 to 16)."""
+"""One walk for every dialect: who is asked in which words, and what comes back in the client's (v1-api 12 to 16)."""
 
 import json
 from typing import Any
