@@ -34,7 +34,7 @@ ERROR_KINDS = (
     "internal",
 )
 #: What this version serves and writes rows for (operations 4.1).
-ENDPOINTS = ("chat", "embeddings")
+ENDPOINTS = ("chat", "messages", "responses", "embeddings", "rerank", "image", "tts", "stt")
 STATES = ("pending", "streaming", "completed", "failed")
 INTERRUPTED = "request interrupted"
 Rows = QuerySet[RequestLog]

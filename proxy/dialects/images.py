@@ -1,11 +1,13 @@
 """OpenAI images: the request a provider type gets, and whether there is a picture in an answer. Pure."""
 
+from contextlib import suppress
+
 import msgspec
 
 from providers.kinds.base import Kind
 from proxy.dialects import passed
 from proxy.dialects.base import Judged, Members
-from proxy.multipart import Form
+from proxy.multipart import BadForm, Form
 from proxy.repairs import Repair
 
 parse = passed.streamed
@@ -37,8 +39,12 @@ def build_body(
 
 
 def form_changes(form: Form, kind: Kind, model_id: str) -> dict[str, str | None]:
-    """The same for a form: text fields to replace, None = to leave out. Raises BadForm."""
-    sent = {part.name: msgspec.Raw(_encode(part.text)) for part in form.parts if part.filename is None}
+    """The same for a form: text fields to replace, None = to leave out. What is no text stays what it is."""
+    sent: Members = {}
+    for part in form.parts:
+        if part.filename is None:
+            with suppress(BadForm):
+                sent[part.name] = msgspec.Raw(_encode(part.text))
     members = dict(sent)
     kind.image_body(members, model_id)
     changes: dict[str, str | None] = {name: None for name in sent if name not in members}

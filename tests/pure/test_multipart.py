@@ -1,9 +1,13 @@
 """Forms: what is read of one, and that the same goes out for another model."""
 
 import contextlib
+import io
 import itertools
 
+import httpx
 import pytest
+from django.core.files.uploadhandler import MemoryFileUploadHandler
+from django.http.multipartparser import MultiPartParser
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -266,6 +270,28 @@ parts_of_forms = st.lists(
 def test_every_form_comes_back_as_it_was(parts):
     found = read(multipart.encode(parts, "YZ"), b"multipart/form-data; boundary=YZ")
     assert found == [(p.name, p.filename, p.content_type, bytes(p.body)) for p in parts]
+
+
+names = st.text("abcdefg[]-_", min_size=1, max_size=8)
+uploads = st.lists(st.tuples(names, names, st.binary(max_size=60)), min_size=1, max_size=4)
+
+
+@given(uploads)
+def test_what_another_client_writes_is_read(files):
+    sent = httpx.Request("POST", "http://h/", files=[(name, (file, data)) for name, file, data in files])
+    found = read(sent.read(), sent.headers["content-type"].encode())
+    assert [(name, file, data) for name, file, _, data in found] == files
+
+
+@given(uploads)
+def test_what_is_written_is_read_by_another_server(files):
+    body = multipart.encode([part(name, data, file) for name, file, data in files], "YY")
+    meta = {"CONTENT_TYPE": "multipart/form-data; boundary=YY", "CONTENT_LENGTH": str(len(body))}
+    handler = MemoryFileUploadHandler()
+    _, found = MultiPartParser(meta, io.BytesIO(body), [handler]).parse()
+    for name in {name for name, _, _ in files}:
+        expected = [(file, data) for called, file, data in files if called == name]
+        assert [(file.name, file.read()) for file in found.getlist(name)] == expected
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))

@@ -135,6 +135,15 @@ def test_others_get_their_picture_as_it_was_asked_for():
         assert images.form_changes(passed.multipart.parse(body, TYPE), KINDS[kind], "imagine") == {}
 
 
+def test_the_shape_of_a_picture_changes_in_a_form_too():
+    """part of v1-api 92"""
+    body = form(field("size", b"1792x1024"), field("prompt", b"\xff"), field("size", b"x", '; filename="size"'))
+    changes = images.form_changes(passed.multipart.parse(body, TYPE), KINDS["xai"], "grok-imagine")
+    assert changes == {"size": None, "aspect_ratio": "16:9"}
+    assert sent("xai", "grok-imagine", size="1792x1024", n=1) == {"aspect_ratio": "16:9", "n": 1}
+    assert sent("xai", "grok-2-image", size="1792x1024", aspect_ratio="1:1") == {}
+
+
 # -- answers
 
 
