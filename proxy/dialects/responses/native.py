@@ -33,8 +33,8 @@ def read_answer(payload: bytes) -> Judged:
         return Judged("undecodable", b"", None, False, problem="no JSON object")
     members = raws.members(payload) or {}
     usage = read_usage(members.get("usage"))
-    status = response.get("status")
-    if not (response.get("id") or status):
+    status = raws.text(members.get("status"))
+    if not (status or response.get("id")):
         return Judged("undecodable", b"", usage, False, problem="neither id nor status")
     if status == "failed":
         return Judged("no_content", b"", usage, False)
