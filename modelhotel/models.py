@@ -9,18 +9,22 @@ from django.db.models.functions import Lower
 
 from modelhotel.core import environment
 from modelhotel.core.actor import Actor
+from modelhotel.core.limitfields import LimitFields
 
 
-class User(AbstractUser):
+class User(LimitFields, AbstractUser):
     """An account of the dashboard. Administrator: superuser; viewer: staff with view permissions only."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     display_name = models.CharField(max_length=128, blank=True, default="")
     allowed_providers = models.JSONField(null=True, blank=True, editable=False)
 
-    class Meta:
+    class Meta(LimitFields.Meta):
         db_table = "users"
-        constraints = [models.UniqueConstraint(Lower("username"), name="users_username_any_case")]
+        constraints = [
+            *LimitFields.Meta.constraints,
+            models.UniqueConstraint(Lower("username"), name="users_username_any_case"),
+        ]
 
     def has_perm(self, perm: str, obj: models.Model | None = None) -> bool:
         """In a read-only demo nobody may more than look, so every page leaves its controls out."""

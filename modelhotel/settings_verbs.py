@@ -50,7 +50,7 @@ def settings_map() -> dict[str, str]:
 
 
 def fixed_by(option: Option[Any]) -> str | None:
-    """The environment variable that fixes *option* now, else None."""
+    """The environment variable that fixes *option* now, else None. One with a kill switch can still be stored."""
     return option.env if option.key in REGISTRY.fixed(options.environ) else None
 
 
@@ -196,7 +196,7 @@ def _entry(option: Option[Any], stored: str | None, effective: str, fixed: bool)
         "secret": False,
         "stored": stored,
         "effective": effective,
-        "forced_by": option.env if fixed else None,
+        "forced_by": option.env or option.kill_switch if fixed else None,
         "group": option.group,
         "help": option.help,
     }

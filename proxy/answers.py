@@ -23,11 +23,13 @@ TOO_LARGE = "request_too_large"
 UNKNOWN_URL = "unknown_url"
 METHOD_NOT_SUPPORTED = "method_not_supported"
 INTERNAL_ERROR = "internal_error"
+RATE_LIMITED = "rate_limit_exceeded"
+INSUFFICIENT_QUOTA = "insufficient_quota"
 
 _CODE_OF_KIND = {
-    "provider_saturated": "rate_limit_exceeded",
-    "provider_quota_exhausted": "insufficient_quota",
-    "provider_not_entitled": "insufficient_quota",
+    "provider_saturated": RATE_LIMITED,
+    "provider_quota_exhausted": INSUFFICIENT_QUOTA,
+    "provider_not_entitled": INSUFFICIENT_QUOTA,
     "provider_model_gone": MODEL_NOT_FOUND,
     "auth": PERMISSION_DENIED,
 }

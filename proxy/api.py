@@ -1,7 +1,7 @@
 """``/api/virtual-keys``: JSON bodies and answers, errors one line of text. The plain key is in one answer only."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -15,6 +15,8 @@ from modelhotel.core.faults import Refusal
 from modelhotel.core.text import clip, one_line
 from modelhotel.core.webapi import INVALID_BODY, Body, actor_of
 from proxy import verbs
+from proxy.limits import spend
+from proxy.limits.fields import FIELDS, RATES
 from proxy.models import VirtualKey
 
 log = logging.getLogger("keys")
@@ -58,8 +60,13 @@ class NewKeyOut(KeyOut):
     key: str
 
 
-def describe(key: VirtualKey) -> dict[str, Any]:
-    """The object of every answer; *owner_username* only where there is an owner."""
+def describe(key: VirtualKey, spent: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """The object of every answer; *owner_username* only where there is an owner.
+
+    *spent*: :func:`proxy.limits.spend.of_keys` of several keys, where several are described.
+    """
+    if spent is None:
+        spent = spend.of_keys([key])
     found: dict[str, Any] = {
         "id": str(key.pk),
         "name": key.name,
@@ -67,8 +74,8 @@ def describe(key: VirtualKey) -> dict[str, Any]:
         "tokens_used": key.tokens_used,
         "last_used_at": rfc3339(key.last_used_at),
         "created_at": rfc3339(key.created_at),
-        **dict.fromkeys(verbs.LATER),
-        "budget_spent_usd": None,
+        **{field: getattr(key, field) for field in FIELDS},
+        "budget_spent_usd": spent.get(str(key.pk)),
         "allowed_providers": key.allowed_providers,
         "strip_reasoning": key.strip_reasoning,
         "owner_user_id": str(key.owner_user_id) if key.owner_user_id else None,
@@ -76,6 +83,13 @@ def describe(key: VirtualKey) -> dict[str, Any]:
     if key.owner_user is not None:
         found["owner_username"] = key.owner_user.get_username()
     return found
+
+
+def describe_all(keys: Iterable[VirtualKey]) -> list[dict[str, Any]]:
+    """The objects of a list."""
+    found = list(keys)
+    spent = spend.of_keys(found)
+    return [describe(key, spent) for key in found]
 
 
 def _given(request: HttpRequest) -> dict[str, Any]:
@@ -111,7 +125,7 @@ _BODY: dict[str, Any] = {
 @_route("GET", "", response=list[KeyOut])
 def list_keys(request: HttpRequest) -> list[dict[str, Any]]:
     with _failing_as("failed to list virtual keys"):
-        return [describe(key) for key in verbs.visible(actor_of(request))]
+        return describe_all(verbs.visible(actor_of(request)))
 
 
 @_route("POST", "", response={201: NewKeyOut}, openapi_extra=_BODY)
@@ -133,7 +147,8 @@ def update_key(request: HttpRequest, id: str) -> dict[str, Any]:
     verbs.key_id(id)
     given = _given(request)
     with _failing_as("failed to update virtual key"):
-        return describe(verbs.update(id, given, actor_of(request)))
+        # Limits are written anew by every PUT: one that is left out is null from then on (v1-api 5.3).
+        return describe(verbs.update(id, {**dict.fromkeys(RATES), **given}, actor_of(request)))
 
 
 @_route("DELETE", "/{id}", response={204: None})

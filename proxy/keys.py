@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import NamedTuple
 
 from modelhotel.core.snapshots import Snapshot
+from proxy.limits.caps import NO_LIMITS, Limits
+from proxy.limits.fields import FIELDS
 
 #: Seconds a statement on the counters may take (v1-api 10.8).
 WRITE_LIMIT = 5.0
@@ -18,7 +21,10 @@ _loading = threading.Lock()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyRow:
-    """*allowed* is the key's list of provider ids intersected with its owner's; None = every provider."""
+    """*allowed* is the key's list of provider ids intersected with its owner's; None = every provider.
+
+    *limits* are its own, *owner_limits* those of its owner, where it has one.
+    """
 
     id: str
     name: str
@@ -27,6 +33,9 @@ class KeyRow:
     strip_reasoning: bool
     owner_user_id: str | None
     owner_disabled: bool
+    limits: Limits = NO_LIMITS
+    owner_limits: Limits | None = None
+    owner_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +44,16 @@ class KeyTable:
 
     by_hash: Mapping[str, KeyRow] = field(default_factory=dict)
     ready: bool = False
+
+
+class _Owner(NamedTuple):
+    name: str
+    active: bool
+    allowed: list[str] | None
+    limits: Limits | None
+
+
+_NOBODY = _Owner("", True, None, None)
 
 
 def hash_of(key: bytes) -> str:
@@ -49,22 +68,27 @@ def build() -> KeyTable:
     from proxy.models import VirtualKey
 
     owners = {
-        str(pk): (active, allowed)
-        for pk, active, allowed in get_user_model().objects.values_list("pk", "is_active", "allowed_providers")
+        str(pk): _Owner(name, active, allowed, Limits(*limits))
+        for pk, name, active, allowed, *limits in get_user_model().objects.values_list(
+            "pk", "username", "is_active", "allowed_providers", *FIELDS
+        )
     }
     rows: dict[str, KeyRow] = {}
-    for pk, name, key_hash, allowed, strip, owner in VirtualKey.objects.order_by().values_list(
-        "pk", "name", "key_hash", "allowed_providers", "strip_reasoning", "owner_user_id"
+    for pk, name, key_hash, allowed, strip, owner_id, *limits in VirtualKey.objects.order_by().values_list(
+        "pk", "name", "key_hash", "allowed_providers", "strip_reasoning", "owner_user_id", *FIELDS
     ):
-        active, cap = owners.get(str(owner), (True, None)) if owner else (True, None)
+        owner = owners.get(str(owner_id), _NOBODY) if owner_id else _NOBODY
         rows[key_hash] = KeyRow(
             id=str(pk),
             name=name,
             hash=key_hash,
-            allowed=intersect(allowed, cap),
+            allowed=intersect(allowed, owner.allowed),
             strip_reasoning=strip,
-            owner_user_id=str(owner) if owner else None,
-            owner_disabled=not active,
+            owner_user_id=str(owner_id) if owner_id else None,
+            owner_disabled=not owner.active,
+            limits=Limits(*limits),
+            owner_limits=owner.limits,
+            owner_name=owner.name,
         )
     return KeyTable(rows, ready=True)
 

@@ -16,6 +16,7 @@ from modelhotel.core import events
 from providers.cache import ModelRow
 from proxy.exchange import Exchange
 from proxy.keys import KeyRow, close_connection, write_counters
+from proxy.limits.gate import LIMITER
 from proxy.usage import Usage
 
 #: Seconds between two writes.
@@ -183,7 +184,7 @@ def charge(exchange: Exchange, model: ModelRow, usage: Usage | None, delivered: 
     draft.tokens_prompt_cache_miss += reported.cache_miss
     _add_cost(exchange, cost(model, reported, searches))
     prompt, completion = _estimated(exchange, reported, delivered)
-    METER.add(exchange.key, prompt + completion)
+    _count(exchange.key, prompt + completion)
 
 
 def billed(exchange: Exchange, usage: Usage | None, delivered: int) -> Usage:
@@ -213,7 +214,13 @@ def charge_rejected(exchange: Exchange, model: ModelRow, usage: Usage | None) ->
     else:
         prompt = exchange.endpoint.prompt_tokens(exchange.body)
     _add_cost(exchange, cost(model, Usage(prompt=prompt)))
-    METER.add(exchange.key, prompt)
+    _count(exchange.key, prompt)
+
+
+def _count(key: KeyRow, tokens: int) -> None:
+    """To the key's running total, and against the tokens per minute of the key and of its owner."""
+    METER.add(key, tokens)
+    LIMITER.debit(key, tokens)
 
 
 def _add_cost(exchange: Exchange, dollars: float | None) -> None:

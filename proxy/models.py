@@ -5,8 +5,10 @@ import uuid
 from django.conf import settings
 from django.db import models
 
+from modelhotel.core.limitfields import LimitFields
 
-class VirtualKey(models.Model):
+
+class VirtualKey(LimitFields):
     """A key handed to a client. Only the SHA-256 of it is stored; *allowed_providers* null = every provider."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -22,7 +24,7 @@ class VirtualKey(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
 
-    class Meta:
+    class Meta(LimitFields.Meta):
         db_table = "virtual_keys"
         ordering = ("-created_at", "-id")
 

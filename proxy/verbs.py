@@ -17,13 +17,12 @@ from modelhotel.core.ids import parse_uuid
 from modelhotel.core.text import clip, is_name, one_line
 from providers.models import Provider
 from proxy.keys import hash_of
+from proxy.limits import fields
 from proxy.models import VirtualKey
 
 NAME_LIMIT = 100
 #: Names of rows that no virtual key stands behind.
 RESERVED = ("chat", "arena", "completions", "internal", "admin")
-#: Columns of the record that nothing enforces yet; only null is taken for them.
-LATER = ("rate_limit_rps", "rate_limit_burst", "rate_limit_tpm", "budget_usd", "budget_period")
 KEY_PREFIX = "sk-"
 #: Bytes from the system's random source in a key.
 KEY_BYTES = 16
@@ -59,11 +58,11 @@ def one(target: str, actor: Actor) -> VirtualKey:
 def create(given: Mapping[str, Any], actor: Actor) -> tuple[VirtualKey, str]:
     """The new key and its text, which is known here and never again. Raises Refusal.
 
-    *given*: ``name``, and any of ``allowed_providers`` (list of UUID texts or None), ``strip_reasoning`` and
-    ``owner_user_id`` (UUID text or None).
+    *given*: ``name``, and any of ``allowed_providers`` (list of UUID texts or None), ``strip_reasoning``,
+    ``owner_user_id`` (UUID text or None) and the limits (``proxy.limits.fields``).
     """
     name = checked_name(given.get("name", ""))
-    refuse_later(given)
+    limits = fields.merged(given, {})
     listed = _providers(given.get("allowed_providers"))
     plain = KEY_PREFIX + secrets.token_hex(KEY_BYTES)
     with transaction.atomic():
@@ -79,6 +78,7 @@ def create(given: Mapping[str, Any], actor: Actor) -> tuple[VirtualKey, str]:
             allowed_providers=listed,
             strip_reasoning=bool(given.get("strip_reasoning", False)),
             owner_user=owner,
+            **limits,
         )
         _record(key, "created", actor)
     return key, plain
@@ -88,13 +88,14 @@ def update(target: str, given: Mapping[str, Any], actor: Actor) -> VirtualKey:
     """Change the members of *given* (those of ``create``), nothing else. Raises Refusal."""
     wanted = key_id(target)
     name = checked_name(given["name"]) if "name" in given else None
-    refuse_later(given)
     listed = _providers(given.get("allowed_providers"))
     with transaction.atomic():
         key = visible(actor).select_for_update(of=("self",)).filter(pk=wanted).first()
         if key is None:
             raise Refusal(404, NOT_FOUND)
         before = _columns(key)
+        for field, value in fields.merged(given, {field: getattr(key, field) for field in fields.FIELDS}).items():
+            setattr(key, field, value)
         if name is not None:
             key.name = name
         if given.get("strip_reasoning") is not None:
@@ -107,7 +108,7 @@ def update(target: str, given: Mapping[str, Any], actor: Actor) -> VirtualKey:
         if ("allowed_providers" in given or key.owner_user_id != before[3]) and key.owner_user is not None:
             _within(key.allowed_providers or [], key.owner_user)
         if _columns(key) != before:
-            key.save(update_fields=["name", "strip_reasoning", "owner_user", "allowed_providers"])
+            key.save(update_fields=["name", "strip_reasoning", "owner_user", "allowed_providers", *fields.FIELDS])
             _record(key, "updated", actor)
     return key
 
@@ -163,13 +164,6 @@ def checked_name(text: object) -> str:
     return name
 
 
-def refuse_later(given: Mapping[str, Any]) -> None:
-    """A limit that would be stored and not held would be a trap. Raises Refusal."""
-    for name in LATER:
-        if given.get(name) is not None:
-            raise Refusal(400, f"{name} is not supported yet (leave it out or null)", field=name)
-
-
 def _providers(listed: object) -> list[str] | None:
     """Canonical ids, first of equals. Raises Refusal."""
     if listed is None:
@@ -216,7 +210,8 @@ def _within(listed: list[str], owner: Any) -> None:
 
 
 def _columns(key: VirtualKey) -> tuple[Any, ...]:
-    return key.name, key.strip_reasoning, key.allowed_providers, key.owner_user_id
+    limits = (getattr(key, field) for field in fields.FIELDS)
+    return key.name, key.strip_reasoning, key.allowed_providers, key.owner_user_id, *limits
 
 
 def _record(key: VirtualKey, action: Action, actor: Actor) -> None:

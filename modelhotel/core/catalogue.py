@@ -13,7 +13,8 @@ PROXY = "Proxy"
 BREAKER = "Circuit Breaker & Failover"
 DISCOVERY = "Model Discovery"
 STORAGE = "Data Storage and Logging"
-SECTIONS = (AUTHENTICATION, DISCOVERY, STORAGE, BREAKER, PROXY)
+RATES = "Rate Limiting"
+SECTIONS = (AUTHENTICATION, DISCOVERY, STORAGE, RATES, BREAKER, PROXY)
 
 _STATUS = re.compile(r"[1-5][0-9]{2}|[1-5]xx", re.IGNORECASE)
 
@@ -26,10 +27,13 @@ def _bool(
     text: str,
     group: str = "",
     env: str | None = None,
+    kill_switch: str | None = None,
     notice: str = "",
 ) -> Option[bool]:
     word = "true" if default else "false"
-    return REGISTRY.add(Option(key, "bool", word, section, label, text, group=group, env=env, notice=notice))
+    return REGISTRY.add(
+        Option(key, "bool", word, section, label, text, group=group, env=env, kill_switch=kill_switch, notice=notice)
+    )
 
 
 def _duration(
@@ -82,6 +86,8 @@ def _int(
     slider: tuple[float, float, float] | None = None,
     zero_word: str = "",
     env: str | None = None,
+    env_default: str | None = None,
+    in_form: bool = True,
     check: Callable[[str], None] | None = None,
 ) -> Option[int]:
     return REGISTRY.add(
@@ -99,7 +105,39 @@ def _int(
             slider=slider,
             zero_word=zero_word,
             env=env,
+            env_default=env_default,
+            in_form=in_form,
             check=check,
+        )
+    )
+
+
+def _float(
+    key: str,
+    default: str,
+    low: float,
+    high: float,
+    section: str,
+    label: str,
+    text: str,
+    *,
+    slider: tuple[float, float, float],
+    zero_word: str,
+    env_default: str | None = None,
+) -> Option[float]:
+    return REGISTRY.add(
+        Option(
+            key,
+            "float",
+            default,
+            section,
+            label,
+            text,
+            minimum=low,
+            maximum=high,
+            slider=slider,
+            zero_word=zero_word,
+            env_default=env_default,
         )
     )
 
@@ -484,6 +522,90 @@ SESSION_IDLE_TIMEOUT_MINUTES = _int(
     unit="min",
     slider=(0, 240, 5),
     zero_word="∞",
+)
+
+RATE_LIMIT_ENABLED = _bool(
+    "rate_limit_enabled",
+    True,
+    RATES,
+    "Enable Rate Limiting",
+    "Requests per second and tokens per minute of each key and of each account. Budgets do not depend on it.",
+    kill_switch="RATE_LIMIT_ENABLED",
+)
+RATE_LIMIT_RPS = _float(
+    "rate_limit_rps",
+    "10",
+    0,
+    10_000,
+    RATES,
+    "Requests per Second",
+    "What a key may ask for in the long run, where it has no value of its own.",
+    slider=(0, 200, 5),
+    zero_word="Unlimited",
+)
+RATE_LIMIT_BURST = _int(
+    "rate_limit_burst",
+    20,
+    1,
+    10_000,
+    RATES,
+    "Burst Size",
+    "Requests a key that was quiet may send at once.",
+    slider=(5, 500, 5),
+)
+RATE_LIMIT_TPM = _int(
+    "rate_limit_tpm",
+    0,
+    0,
+    100_000_000,
+    RATES,
+    "Tokens per Minute",
+    "What a key may use up, where it has no value of its own.",
+    zero_word="No cap",
+    in_form=False,
+)
+RATE_LIMIT_IP_ENABLED = _bool(
+    "rate_limit_ip_enabled",
+    True,
+    RATES,
+    "IP Rate Limiting",
+    "Requests of one client address to the whole server, before it is known who asks.",
+    kill_switch="RATE_LIMIT_ENABLED",
+)
+RATE_LIMIT_IP_RPS = _float(
+    "rate_limit_ip_rps",
+    "30",
+    0,
+    10_000,
+    RATES,
+    "IP Requests per Second",
+    "What one address may ask for in the long run.",
+    slider=(0, 200, 5),
+    zero_word="Unlimited",
+    env_default="RATE_LIMIT_IP_RPS",
+)
+RATE_LIMIT_IP_BURST = _int(
+    "rate_limit_ip_burst",
+    60,
+    1,
+    10_000,
+    RATES,
+    "IP Burst Size",
+    "Requests an address that was quiet may send at once.",
+    slider=(5, 500, 5),
+    env_default="RATE_LIMIT_IP_BURST",
+)
+RATE_LIMIT_MAX_WAIT_MS = _int(
+    "rate_limit_max_wait_ms",
+    200,
+    0,
+    10_000,
+    RATES,
+    "Max Wait (ms)",
+    "How long a request may be held until its turn comes, instead of being refused with 429.",
+    unit="ms",
+    slider=(0, 10_000, 100),
+    zero_word="Refuse at once",
 )
 
 DISCOVERY_ON_PROVIDER_CREATE = _bool(

@@ -5,6 +5,7 @@ An unreadable bool or number is a warning and the default; what must stop the st
 """
 
 import ipaddress
+import math
 import os
 import socket
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ class BadEnvironment(Exception):
 
 @dataclass(frozen=True)
 class Environment:
-    """All of it, typed. *raw* is what it was read from; *warnings* are lines for the log."""
+    """All of it, typed. *raw* is what it was read from, the rate limits within their ranges; *warnings* are lines for the log."""
 
     master_key: str = ""
     old_master_key: str = ""
@@ -97,6 +98,23 @@ class _Reader:
             self.warnings.append(f"{name}: {value} is outside {low} to {high}, clamped")
         return min(max(value, low), high)
 
+    def starting(self, name: str, low: float, high: float, *, whole: bool) -> dict[str, str]:
+        """The starting default of a setting as it is read later: within its range, absent where unreadable."""
+        word = self.text(name).strip()
+        if not word:
+            return {}
+        try:
+            value = float(int(word)) if whole else float(word)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            self.warnings.append(f"{name}: {word!r} is not a number, using the default")
+            return {name: ""}
+        if not low <= value <= high:
+            self.warnings.append(f"{name}: {word} is outside {low:g} to {high:g}, clamped")
+            return {name: f"{min(max(value, low), high):g}"}
+        return {}
+
     def items(self, name: str, default: str = "") -> tuple[str, ...]:
         return tuple(part.strip() for part in self.text(name, default).split(",") if part.strip())
 
@@ -164,9 +182,19 @@ def _demo(reader: _Reader, admin_token: str) -> tuple[bool, bool]:
     return readonly, shown and readonly and bool(admin_token)
 
 
+def _limits(reader: _Reader) -> dict[str, str]:
+    """The variables of the rate limiter in the form in which the settings read them."""
+    return {
+        "RATE_LIMIT_ENABLED": str(reader.flag("RATE_LIMIT_ENABLED", True)).lower(),
+        **reader.starting("RATE_LIMIT_IP_RPS", 0, 10_000, whole=False),
+        **reader.starting("RATE_LIMIT_IP_BURST", 1, 10_000, whole=True),
+    }
+
+
 def read(raw: Mapping[str, str]) -> Environment:
     """Raises BadEnvironment."""
     reader = _Reader(raw)
+    seen = {**raw, **_limits(reader)}
     host, port = _listen(reader)
     client = reader.text("UPSTREAM_CLIENT", "native").strip().lower()
     if client not in ("native", "httpx"):
@@ -205,7 +233,7 @@ def read(raw: Mapping[str, str]) -> Environment:
         "debug_log_scopes": frozenset(scope.lower() for scope in reader.items("DEBUG_LOG_SCOPES")),
         "log_format": reader.word("LOG_FORMAT", ("text", "json"), "text", "text"),
     }
-    return Environment(**values, raw=dict(raw), warnings=tuple(reader.warnings))  # type: ignore[arg-type]
+    return Environment(**values, raw=seen, warnings=tuple(reader.warnings))  # type: ignore[arg-type]
 
 
 def process_environ(directory: Path | None = None) -> dict[str, str]:

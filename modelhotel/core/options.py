@@ -24,6 +24,8 @@ log = logging.getLogger("settings")
 DAY = 86400.0
 MAX_DURATION = 8760 * 3600.0
 MAX_LENGTH = 500
+#: What a variable says to switch something off, in any letter case.
+_OFF = ("false", "0", "no")
 _TRUE, _FALSE = {"true", "1", "t", "T", "TRUE", "True"}, {"false", "0", "f", "F", "FALSE", "False"}
 
 
@@ -36,8 +38,9 @@ class Option(Generic[T]):
     """One runtime setting.
 
     *minimum*/*maximum* bound numbers (durations in seconds); *positive* means zero is refused. *env* names the
-    environment variable that fixes the value, *env_default* the one that supplies its default. *slider* is what the
-    page draws: (low, high, step). *notice* warns of what switching it on costs.
+    environment variable that fixes the value, *env_default* the one that supplies its default, *kill_switch* the one
+    that holds a bool at false while it is false itself. *slider* is what the page draws: (low, high, step). *notice*
+    warns of what switching it on costs.
     """
 
     key: str
@@ -54,6 +57,7 @@ class Option(Generic[T]):
     choices: tuple[str, ...] = ()
     env: str | None = None
     env_default: str | None = None
+    kill_switch: str | None = None
     slider: tuple[float, float, float] | None = None
     zero_word: str = ""
     tokens: Mapping[str, float] | None = None
@@ -194,6 +198,8 @@ class Registry:
         """Key -> text of the options that the environment fixes. Raises BadValue (the start then fails)."""
         found: dict[str, str] = {}
         for option in self.options.values():
+            if option.kill_switch and environ.get(option.kill_switch, "").strip().lower() in _OFF:
+                found[option.key] = "false"
             if option.env and (text := environ.get(option.env, "").strip()):
                 text = _as_setting(option, text)
                 try:
@@ -205,7 +211,7 @@ class Registry:
 
     def default_of(self, option: Option[Any], environ: Mapping[str, str]) -> str:
         """What holds without a row: the environment's starting default, else the built-in one."""
-        return (environ.get(option.env_default, "") if option.env_default else "") or option.default
+        return (environ.get(option.env_default, "").strip() if option.env_default else "") or option.default
 
     def values(self, stored: Mapping[str, str], environ: Mapping[str, str]) -> Options:
         """What is in force: fixed by the environment, else stored, else the environment's default, else built in."""
@@ -233,7 +239,7 @@ def _as_setting(option: Option[Any], text: str) -> str:
     """*text* of a variable in the form of the setting: the environment spells booleans and seconds more freely."""
     if option.kind == "bool":
         word = text.lower()
-        return "true" if word in ("true", "1", "yes") else "false" if word in ("false", "0", "no") else text
+        return "true" if word in ("true", "1", "yes") else "false" if word in _OFF else text
     if option.kind == "duration" and text.isascii() and text.isdigit() and text != "0":
         return text + "s"
     return text

@@ -4,12 +4,14 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
+from modelhotel.core import options
 from modelhotel.core.verbadmin import actor_of
 from modelhotel.site import pages
 from providers.models import Provider
 from proxy import verbs
-from proxy.api import describe
+from proxy.api import describe_all
 from proxy.endpoints import ENDPOINTS
+from proxy.limits import caps
 
 VIEW, CHANGE = "proxy.view_virtualkey", "proxy.change_virtualkey"
 
@@ -18,8 +20,11 @@ def page(request: HttpRequest) -> HttpResponse:
     if refused := pages.refused(request, VIEW):
         return refused
     actor = actor_of(request)
+    rules = caps.rules(options.current())
     data: dict[str, Any] = {
-        "keys": [describe(key) for key in verbs.visible(actor)],
+        "keys": describe_all(verbs.visible(actor)),
+        # What holds where a key has no value of its own.
+        "defaults": {"rps": rules.rps, "burst": rules.burst, "tpm": rules.tpm},
         "providers": [
             {"id": str(pk), "name": name, "enabled": enabled}
             for pk, name, enabled in Provider.objects.order_by("name").values_list("pk", "name", "enabled")

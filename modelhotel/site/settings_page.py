@@ -23,6 +23,8 @@ SWITCHES = {
         "circuit_breaker_open_on_exhaustion",
     ),
     "inflight_limiter_enabled": ("inflight_",),
+    "rate_limit_enabled": ("rate_limit_rps", "rate_limit_burst"),
+    "rate_limit_ip_enabled": ("rate_limit_ip_",),
 }
 #: Groups of the section with two columns that stand in the right one.
 RIGHT = ("Hedging", "Adaptive Concurrency", "Mid-stream Recovery")
