@@ -22,6 +22,7 @@ from modelhotel.ops.eventstream import EventStream  # noqa: E402
 from modelhotel.ops.front import BodyLimit, EventStreams, Front, Lifespan  # noqa: E402
 from modelhotel.ops.health import Health  # noqa: E402
 from modelhotel.ops.lifecycle import Lifecycle  # noqa: E402
+from modelhotel.ops.limited import Limited  # noqa: E402
 from modelhotel.ops.metrics import Metrics  # noqa: E402
 from providers.upstream import select  # noqa: E402
 from proxy import app as data_plane  # noqa: E402
@@ -39,12 +40,16 @@ def _behind_static(app: App) -> App:
     return static.serve(BodyLimit(app, settings.MH.max_request_size, _headers_to), _headers)
 
 
+def _limited(app: App) -> App:
+    return Limited(app, settings.MH.trusted_proxies, _headers_to, settings.STATIC_URL)
+
+
 health = Health()
 lifecycle = Lifecycle(settings.MH, health, services.services)
 application = Front(
     data=data_plane.application,
-    events=EventStreams(EventStream.as_asgi()),
-    control=_behind_static(cast(App, django)),
+    events=EventStreams(_limited(EventStream.as_asgi())),
+    control=_limited(_behind_static(cast(App, django))),
     health=health,
     lifespan=Lifespan(lifecycle.start, lifecycle.stop, select.aclose_all),
     headers=_headers_to,

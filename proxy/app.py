@@ -26,6 +26,7 @@ from proxy.answers import Answer, Header
 from proxy.endpoints import ENDPOINTS, Endpoint
 from proxy.exchange import Exchange, Receive, Scope, Send
 from proxy.keys import KeyRow
+from proxy.limits.gate import LIMITER, NOTHING_PLACED
 from proxy.metering import METER
 from proxy.stream.relay import RESTARTING
 from proxy.trail import Trail
@@ -68,10 +69,13 @@ class _Call:
         "answered",
         "arrival",
         "base",
+        "client",
         "dress",
         "env",
         "headers",
+        "numbered",
         "opts",
+        "placed",
         "receive",
         "request_hash",
         "request_id",
@@ -88,17 +92,15 @@ class _Call:
         self.answered = False
         #: Puts an error of ours into the client's dialect.
         self.dress: Callable[[Answer], Answer] | None = None
+        self.numbered, self.placed = -1, NOTHING_PLACED  # of the limiter
+        peer = scope.get("client")
+        self.client = client_address(peer[0] if peer else "", scope["headers"], self.env.trusted_proxies)
         self.request_hash = hex16()
         self.request_id = _kept_id(self.headers.get(b"x-request-id")) or self.request_hash.encode()
         self.base: list[Header] = [(b"x-request-id", self.request_id), *security_headers(self.env)]
         origin = self.headers.get(b"origin")
         if origin is not None:
             self.base += cors_headers(self.env, origin)
-
-    @property
-    def client(self) -> str:
-        peer = self.scope.get("client")
-        return client_address(peer[0] if peer else "", self.scope["headers"], self.env.trusted_proxies)
 
     async def reply(self, status: int, content: bytes, extra: Iterable[Header] = (answers.JSON,)) -> None:
         """An answer where there is no exchange; HEAD gets its headers only."""
@@ -151,14 +153,17 @@ async def _route(call: _Call) -> None:
     if path.endswith("/"):
         path = path[:-1]
     endpoint = ENDPOINTS.get(path)
+    if path == COUNT_TOKENS or (endpoint is not None and endpoint.dialect == "messages"):
+        call.speak_messages()
+    if method != "OPTIONS" or b"origin" not in call.headers:
+        asked = LIMITER.address(call)
+        if asked is not None and not await asked:
+            return None
     if endpoint is not None:
-        if endpoint.dialect == "messages":
-            call.speak_messages()
         if method == "POST":
             return await _ask(call, endpoint)
         allow = _POST
     elif path == COUNT_TOKENS:
-        call.speak_messages()
         if method == "POST":
             return await _count(call)
         allow = _POST
@@ -237,6 +242,9 @@ async def _ask(call: _Call, endpoint: Endpoint) -> None:
     key = _known(call) or await _authenticate(call)
     if key is None:
         return
+    asked = LIMITER.admit(call, key, spends=True)
+    if asked is not None and not await asked:
+        return
     call.answered = True  # from here on by the exchange
     draft = Draft(endpoint.family, request_hash=call.request_hash, arrival=call.arrival)
     draft.virtual_key_id, draft.virtual_key_name, draft.owner_user_id = key.id, key.name, key.owner_user_id
@@ -261,6 +269,7 @@ async def _ask(call: _Call, endpoint: Endpoint) -> None:
     finally:
         exchange.unwatch()
         RECORDER.finish(draft)
+        LIMITER.over(call, draft)
 
 
 async def _serve(call: _Call, exchange: Exchange) -> None:
@@ -390,6 +399,9 @@ async def _count(call: _Call) -> None:
     key = _known(call) or await _authenticate(call)
     if key is None:
         return
+    asked = LIMITER.admit(call, key, spends=True)
+    if asked is not None and not await asked:
+        return
     call.answered = True
     draft = Draft(endpoints.MESSAGES.family, request_hash=call.request_hash, arrival=call.arrival)
     exchange = Exchange(
@@ -410,6 +422,8 @@ async def _count(call: _Call) -> None:
     except Exception:
         log.exception("proxy: request failed", extra={"attrs": {"request": draft.request_hash}})
         await _apologise(exchange, "internal error", "internal error")
+    finally:
+        LIMITER.over(call, draft)
 
 
 # -- GET /v1/models
@@ -444,6 +458,9 @@ async def _models(call: _Call, path: str) -> None:
     global _listing
     key = _known(call) or await _authenticate(call)
     if key is None:
+        return
+    asked = LIMITER.admit(call, key, spends=False)
+    if asked is not None and not await asked:
         return
     try:
         table = resolve.SNAPSHOT.current

@@ -10,7 +10,6 @@ from django.db.models import Sum
 from requestlogs import rollup, stats
 from requestlogs.measures import TRAFFIC
 from requestlogs.models import RequestLog
-from requestlogs.recorder import RECORDER
 from requestlogs.statements import Scope, Statement, Window, rows
 
 #: ``cost_e10`` of one dollar.
@@ -29,11 +28,6 @@ def tokens_by_requested_name(since: datetime) -> dict[str, int]:
     for name, total in stats.tokens_by_model(Window.last(int(now) - start, now)).items():
         found[name.lower()] = found.get(name.lower(), 0) + total
     return found
-
-
-def write_what_is_known(seconds: float = 1.0) -> None:
-    """Have the rows of all requests that have ended in the table, as far as the database takes them in *seconds*."""
-    RECORDER.flush(seconds)
 
 
 def cost_since(column: Literal["key", "owner"], since: int, only: str | None = None) -> dict[str, int]:

@@ -9,6 +9,7 @@ for name in ("DATABASE_URL", "REDIS_URL", "MASTER_KEY", "ADMIN_TOKEN", "ADMIN_PA
 os.environ["DATA_DIR"] = tempfile.mkdtemp(prefix="mh-test-")
 os.environ["MASTER_KEY"] = "test-master-key-test-master-key-0001"
 os.environ["ALLOW_HTTP_PROVIDERS"] = "true"
+os.environ["RATE_LIMIT_ENABLED"] = "false"  # tests of the limits switch it on for themselves
 os.environ["ALLOWED_PROVIDER_HOSTS"] = "127.0.0.1,localhost,upstream.test"
 if os.environ.get("MH_TEST_DATABASE") == "postgres":
     os.environ["DATABASE_URL"] = os.environ.get(
@@ -122,11 +123,13 @@ def clock() -> ManualClock:
 
 def _forget() -> None:
     from failover.breaker import reset_board
+    from proxy.limits.gate import LIMITER
 
     snapshots.reset_all()
     events.reset()
     options.REGISTRY.forget()
     reset_board()
+    LIMITER.reset()
 
 
 @pytest.fixture(autouse=True)

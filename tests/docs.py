@@ -21,7 +21,7 @@ def _allowed(option) -> str:
         return (
             f"{'above ' if option.positive else ''}{show_duration(option.minimum)} to {show_duration(option.maximum)}"
         )
-    return f"{option.minimum:g} to {option.maximum:g}"
+    return f"{option.minimum:g} to {option.maximum:.10g}"
 
 
 def table() -> str:
@@ -31,6 +31,10 @@ def table() -> str:
         for option in REGISTRY.options.values():
             if option.section == section:
                 fixed = f" Fixed by `{option.env}`." if option.env else ""
+                if option.env_default:
+                    fixed += f" `{option.env_default}` is its default."
+                if option.kill_switch:
+                    fixed += f" Off while `{option.kill_switch}` is false."
                 default = f"`{option.default}`" if option.default else "empty"
                 text = f"{option.help} {option.notice}".rstrip() + fixed
                 lines.append(f"| `{option.key}` | {option.kind} | {default} | {_allowed(option)} | {text} |")

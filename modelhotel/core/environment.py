@@ -27,7 +27,7 @@ class BadEnvironment(Exception):
 
 @dataclass(frozen=True)
 class Environment:
-    """All of it, typed. *raw* is what it was read from, the rate limits within their ranges; *warnings* are lines for the log."""
+    """All of it, typed. *raw* is what it was read from, rates within their ranges; *warnings* are lines for the log."""
 
     master_key: str = ""
     old_master_key: str = ""

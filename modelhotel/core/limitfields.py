@@ -3,11 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-MAX_RPS = 10_000
-MAX_BURST = 10_000
-MAX_TPM = 100_000_000
-MAX_BUDGET = 10_000_000
-PERIODS = ("day", "week", "month")
+from modelhotel.core.limitbounds import MAX_BUDGET, MAX_BURST, MAX_RPS, MAX_TPM, PERIODS
 
 
 class LimitFields(models.Model):

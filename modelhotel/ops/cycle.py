@@ -17,7 +17,8 @@ from modelhotel.ops.asgi_types import App, Message
 
 Header = tuple[bytes, bytes]
 DIRECT = "modelhotel.direct"
-"""The ASGI extension: ``scope["extensions"][DIRECT]`` is the cycle: ``asked``, ``whole``, ``ready``, ``write_now``."""
+"""The ASGI extension: ``scope["extensions"][DIRECT]`` is the cycle: ``asked``, ``whole``, ``ready``, ``write_now``,
+``gone``."""
 #: A body this large is not copied to stand behind its head. Bytes.
 _LARGE = 16 * 1024
 _REMEMBERED = 512
@@ -39,6 +40,9 @@ _STEADY = frozenset(
         b"x-modelhotel-attempts",
         b"x-modelhotel-model",
         b"x-modelhotel-provider",
+        b"x-ratelimit-burst",
+        b"x-ratelimit-limit",
+        b"x-ratelimit-scope",
     )
 )
 _BROKEN = b"Internal Server Error"
@@ -213,6 +217,10 @@ class Cycle:
             raise RuntimeError(f"Expected ASGI message 'http.response.body', but got '{kind}'.")
         else:
             self._continue(message.get("body", b""), message.get("more_body", False))
+
+    def gone(self) -> bool:
+        """Whether the client has left."""
+        return bool(self.disconnected) or self.transport.is_closing()
 
     def ready(self) -> bool:
         """Whether a piece of a running stream can be written in this turn."""

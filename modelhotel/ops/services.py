@@ -26,6 +26,8 @@ from modelhotel.ops.nodes import Membership
 from modelhotel.ops.startup import INSTANCE
 from modelhotel.ops.watch import Watcher
 from providers.keyring import KEYRING
+from proxy.limits.buckets import SWEEP_EVERY
+from proxy.limits.gate import LIMITER
 from proxy.metering import METER
 from requestlogs import phrases, rollup, sweep
 from requestlogs.applog import APP_LOG
@@ -62,12 +64,19 @@ def services(membership: Membership | None) -> Sequence[Service]:
         Service("recorder", lambda: RECORDER.run(env.node_name, env.data_dir), lambda: RECORDER.stop(RECORDS)),
         Service("metering", METER.start, METER.stop),
         *_told_to_the_others(),
+        _sweeper(),
         Service("audit", lambda: None, lambda: audit.stop(AUDIT)),
         Service("keys", KEYRING.warm, lambda: None),
         Service("watcher", watcher.start, watcher.stop),
         Service("quotas", quotas.start, quotas.stop),
         Service("jobs", jobs.start, lambda: jobs.join(JOIN), halt=jobs.stop),
     )
+
+
+def _sweeper() -> Service:
+    """Of every process: buckets are in its memory."""
+    sweeper = Watcher([LIMITER.sweep], SWEEP_EVERY)
+    return Service("limits", sweeper.start, sweeper.stop)
 
 
 def _slots(url: str, channel: str, relay: "Relay") -> Service:

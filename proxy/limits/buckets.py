@@ -82,7 +82,9 @@ class Buckets:
 
     def forget(self, kinds: tuple[str, ...]) -> None:
         """Buckets whose ids begin with one of *kinds* start fresh."""
-        self._live = {bucket_id: live for bucket_id, live in list(self._live.items()) if not bucket_id.startswith(kinds)}
+        self._live = {
+            bucket_id: live for bucket_id, live in list(self._live.items()) if not bucket_id.startswith(kinds)
+        }
         self.generation += 1
 
 

@@ -17,15 +17,16 @@ from modelhotel.core.clock import rfc3339
 from proxy import answers
 from proxy.answers import Answer
 from proxy.keys import close_connection
-from proxy.limits import spend
 from proxy.limits.caps import Limits
 from proxy.limits.episodes import Episode
+from proxy.limits.money import DOLLAR, Subject, units
 from proxy.limits.period import Span, running
-from proxy.limits.spend import DOLLAR, Subject
-from requestlogs import totals
+from requestlogs.recorder import RECORDER
 
 #: Seconds for which a sum holds, and for which a request waits for the first one.
 KEPT, FIRST = 60.0, 3.0
+#: Seconds for the rows of what has ended to get into the log before they are summed.
+FLUSH = 1.0
 #: The share of a budget that is warned of, in percent.
 WARN_AT = 80
 WARNING, EXCEEDED = "budget.warning", "budget.exceeded"
@@ -52,7 +53,7 @@ class Spent:
 
     def under(self, name: str, limits: Limits) -> None:
         """The budget as it is now: another one is judged anew, and told of anew."""
-        budget, period = spend.units(limits.budget_usd or 0.0), limits.budget_period or "month"
+        budget, period = units(limits.budget_usd or 0.0), limits.budget_period or "month"
         self.name = name
         if budget != self.budget:
             self.budget = budget
@@ -109,9 +110,9 @@ class Budgets:
         spent = self._spent.get((subject, subject_id))
         if spent is None or not spent.span.start <= created_at < spent.span.end:
             return
-        units = spend.units(dollars)
-        spent.units += units
-        spent.meanwhile += units
+        cost = units(dollars)
+        spent.units += cost
+        spent.meanwhile += cost
         if spent.read_at >= 0:
             self._warn(spent)
 
@@ -151,7 +152,7 @@ class Budgets:
         try:
             await asyncio.to_thread(self.prepare)
             spent.meanwhile = 0
-            units = await asyncio.to_thread(self.sum, spent.subject, spent.id, span.start)
+            summed = await asyncio.to_thread(self.sum, spent.subject, spent.id, span.start)
         except Exception as problem:
             if spent.read_at < 0:
                 self._unread(spent, type(problem).__name__)
@@ -160,7 +161,7 @@ class Budgets:
                 log.warning("budget: sum not read, the last one holds", extra={"attrs": _about(spent, problem)})
         else:
             if spent.span == span:
-                spent.units = units + spent.meanwhile
+                spent.units = summed + spent.meanwhile
                 spent.read_at = time.monotonic()
                 self._know(spent) if first else self._warn(spent)
         finally:
@@ -239,15 +240,17 @@ def _about(spent: Spent, problem: Exception) -> dict[str, str]:
 
 
 def _prepare() -> None:
-    """What has ended is in the log from here on."""
+    """What has ended is in the log from here on, as far as the database takes it in time."""
     try:
-        totals.write_what_is_known()
+        RECORDER.flush(FLUSH)
     finally:
         close_connection()
 
 
 def _sum(subject: Subject, subject_id: str, start: int) -> int:
     """For a thread that ends: it leaves no connection behind."""
+    from proxy.limits import spend  # needs the tables, which are not there when this module is imported
+
     try:
         return spend.since(subject, subject_id, start)
     finally:

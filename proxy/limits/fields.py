@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelhotel.core.faults import Refusal
-from modelhotel.core.limitfields import MAX_BUDGET, MAX_BURST, MAX_RPS, MAX_TPM, PERIODS
+from modelhotel.core.limitbounds import MAX_BUDGET, MAX_BURST, MAX_RPS, MAX_TPM, PERIODS
 from modelhotel.core.text import clip, one_line
 
 RATES = ("rate_limit_rps", "rate_limit_burst", "rate_limit_tpm")

@@ -17,11 +17,11 @@ from proxy.exchange import DIRECT, Scope
 from proxy.keys import KeyRow
 from proxy.limits import buckets, caps
 from proxy.limits.bucket import retry_after_of_rate, retry_after_of_tokens
-from proxy.limits.budgets import Budgets
 from proxy.limits.buckets import Ask, Buckets, Live, Taken
+from proxy.limits.budgets import Budgets
 from proxy.limits.caps import Cap, Limits, Rules
+from proxy.limits.money import Subject
 from proxy.limits.shared import Shared
-from proxy.limits.spend import Subject
 from requestlogs.draft import Draft
 
 #: Seconds between two looks whether a held client is still there.
@@ -30,6 +30,7 @@ ADDRESS, KEY, OWNER = "address:", "key:", "owner:"
 TOKENS, OWNER_TOKENS = "tokens:", "owner-tokens:"
 KEY_RATE, OWNER_RATE = "rate limit exceeded", "user rate limit exceeded"
 KEY_TPM, OWNER_TPM = "token rate limit exceeded", "user token rate limit exceeded"
+NOTHING_PLACED: Sequence[Ask] = ()
 #: Key lookups kept; beyond it all are made anew.
 _KNOWN = 10_000
 
@@ -79,7 +80,7 @@ class Limiter:
         self.shared: Shared | None = None
         self._known: dict[str, _Known] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._on = {option: True for option in _CLEARED}
+        self._on = dict.fromkeys(_CLEARED, True)
         self._stale: list[str] = []
         options.SNAPSHOT.listeners.append(self._changed)
 
@@ -168,7 +169,7 @@ class Limiter:
         if known.budgets and spends:
             refusal = await self.budgets.refusal(known.budgets)
             if refusal is not None:
-                self.leave(call)
+                self._leave(call)
                 await call.say(refusal)
                 return False
         return True
@@ -206,7 +207,7 @@ class Limiter:
                 ask.live.episode.end(now)
             call.placed = asks
             if not spends:
-                self.leave(call)
+                self._leave(call)
             return True
         waits = taken.waits(asks, share)
         at = next(at for at, wait in enumerate(waits) if wait > 0)
@@ -232,20 +233,22 @@ class Limiter:
 
     # -- what it came to
 
-    def leave(self, call: Asker) -> None:
-        """The request is over: its placeholders are free."""
-        placed, call.placed = call.placed, ()
-        if placed:
-            self._spend(placed, -1.0)
-
-    def finished(self, draft: Draft) -> None:
-        """The row of a request is on its way: what it cost counts against the budgets."""
+    def over(self, call: Asker, draft: Draft) -> None:
+        """The request is over, its row on its way: what it cost counts against the budgets."""
+        if call.placed:
+            self._leave(call)
         dollars = draft.cost_usd
         if dollars:
             if draft.virtual_key_id is not None:
                 self.budgets.finished("key", draft.virtual_key_id, dollars, draft.created_at)
             if draft.owner_user_id is not None:
                 self.budgets.finished("user", draft.owner_user_id, dollars, draft.created_at)
+
+    def _leave(self, call: Asker) -> None:
+        """Its placeholders are free."""
+        placed, call.placed = call.placed, NOTHING_PLACED
+        if placed:
+            self._spend(placed, -1.0)
 
     def debit(self, key: KeyRow, tokens: int) -> None:
         """*tokens* were used up with *key*: they count against its minute and its owner's."""
@@ -301,7 +304,7 @@ class Limiter:
         """Forget everything (tests)."""
         self.buckets, self.budgets, self.shared = Buckets(), Budgets(), None
         self._known, self._stale = {}, []
-        self._on = {option: True for option in _CLEARED}
+        self._on = dict.fromkeys(_CLEARED, True)
 
     def _changed(self, values: Options) -> None:
         """A limiter that was off starts fresh. Runs in the thread that brings the new settings."""

@@ -1,10 +1,7 @@
 """Calendar periods of budgets, in UTC (v1-api 4.4). Pure."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
-
-Period = Literal["day", "week", "month"]
-PERIODS: tuple[Period, ...] = ("day", "week", "month")
+from typing import NamedTuple
 
 
 class Span(NamedTuple):

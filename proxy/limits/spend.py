@@ -1,34 +1,32 @@
-"""What was spent, from the request log. Money in 10^-10 dollars, whole numbers, so that sums are exact."""
+"""What keys and accounts spent, from the request log."""
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Protocol
+from uuid import UUID
 
+from proxy.limits.money import DOLLAR, Subject
 from proxy.limits.period import running
 from requestlogs import totals
 
-if TYPE_CHECKING:
-    from proxy.models import VirtualKey
 
-#: Units of a dollar.
-DOLLAR = 10_000_000_000
-Subject = Literal["key", "user"]
+class Budgeted(Protocol):
+    """A virtual key, as far as its budget goes."""
 
-
-def units(dollars: float) -> int:
-    return round(dollars * DOLLAR)
+    pk: UUID
+    budget_usd: float | None
+    budget_period: str | None
 
 
 def since(subject: Subject, subject_id: str, start: int) -> int:
-    """What the rows of one key or account cost since *start* (POSIX seconds, a whole minute).
+    """What the rows of one key or account cost since *start* (POSIX seconds, a whole minute), in 10^-10 dollars.
 
     Raises what the database raises.
     """
-    column: Literal["key", "owner"] = "key" if subject == "key" else "owner"
-    return totals.cost_since(column, start, subject_id).get(subject_id, 0)
+    return totals.cost_since("key" if subject == "key" else "owner", start, subject_id).get(subject_id, 0)
 
 
-def of_keys(keys: "Iterable[VirtualKey]") -> dict[str, float]:
+def of_keys(keys: Iterable[Budgeted]) -> dict[str, float]:
     """Dollars of the running period by key id, of those that have a budget. Raises what the database raises."""
     budgeted = [key for key in keys if key.budget_usd is not None]
     found: dict[str, float] = {}

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from tests.bench.machine import BenchFailed
-from tests.wire.product import ROOT, environment
+from tests.wire.product import LIMITED, ROOT, environment
 
 UPSTREAM_KEY = "sk-upstream-0123456789"
 UPSTREAM_MODEL = "up-model"
@@ -21,8 +21,9 @@ def serve(port: int, *args: str) -> list[str]:
 
 
 def surroundings(data_dir: Path, **env: str) -> dict[str, str]:
-    """The environment of one product; its data are in *data_dir*."""
-    return environment(data_dir, {"ADMIN_TOKEN": ADMIN_TOKEN, "ADMIN_PASSWORD": ADMIN_PASSWORD, **env})
+    """The environment of one product; its data are in *data_dir*. Limits are looked at, and let everything through."""
+    own = {"ADMIN_TOKEN": ADMIN_TOKEN, "ADMIN_PASSWORD": ADMIN_PASSWORD, "RATE_LIMIT_IP_RPS": "0"}
+    return environment(data_dir, {**own, **LIMITED, **env})
 
 
 def set_up(port: int, upstream: str) -> str:
@@ -46,4 +47,4 @@ def set_up(port: int, upstream: str) -> str:
         groups = [group["display_model"] for group in call("GET", "/failover-groups")["groups"]]
         if UPSTREAM_MODEL not in groups:
             raise BenchFailed(f"no group {UPSTREAM_MODEL} formed: {groups}")
-        return str(call("POST", "/virtual-keys", {"name": "bench"})["key"])
+        return str(call("POST", "/virtual-keys", {"name": "bench", "rate_limit_rps": 0})["key"])

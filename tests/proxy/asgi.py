@@ -102,6 +102,9 @@ class Client:
     def whole(self, status: int, headers: Any, body: bytes) -> bool:
         return False
 
+    def gone(self) -> bool:
+        return self.left.is_set()
+
     def ready(self) -> bool:
         """With ``write_now``: the extension of our own server that streams use while they only pass on."""
         return bool(self.answer.status) and not self.answer.complete

@@ -4,14 +4,18 @@ import hashlib
 import json
 import re
 import uuid
+from datetime import UTC, datetime
 
 import pytest
+from django.db import IntegrityError, transaction
 
 from modelhotel.core import events
 from modelhotel.core.actor import ADMIN, Actor
 from modelhotel.core.faults import Refusal
+from modelhotel.models import User
 from proxy import keys, verbs
 from proxy.models import VirtualKey
+from requestlogs.models import RequestLog
 from tests.proxy import world
 from tests.proxy.asgi import call
 from tests.shell.cast import (  # noqa: F401
@@ -159,18 +163,91 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(LIMITS))
-def test_a_limit_that_nothing_enforces_is_refused_and_null_is_fine(admin, name):  # noqa: F811
-    answer = admin.post(URL, {"name": "app", name: LIMITS[name]})
-    assert refused(answer) == (400, f"{name} is not supported yet (leave it out or null)")
-    key = made(admin, **dict.fromkeys(LIMITS))
-    answer = admin.put(f"{URL}/{key['id']}", {"name": "app", name: LIMITS[name]})
-    assert refused(answer) == (400, f"{name} is not supported yet (leave it out or null)")
-    assert key[name] is None
+def test_limits_are_stored_and_shown(admin):  # noqa: F811
+    key = made(admin, **LIMITS)
+    for answer in (key, admin.get(f"{URL}/{key['id']}").json(), admin.get(URL).json()[0]):
+        assert {name: answer[name] for name in LIMITS} == LIMITS
+        assert answer["budget_spent_usd"] == 0.0
+    row = next(iter(keys.SNAPSHOT.current.by_hash.values()))
+    assert (row.limits.rps, row.limits.burst, row.limits.tpm) == (5.0, 10, 100)
+    assert (row.limits.budget_usd, row.limits.budget_period, row.owner_limits) == (25.0, "month", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"budget_usd": 5}, "budget_usd and budget_period go together: set both or neither"),
+        ({"rate_limit_burst": 0}, "rate_limit_burst must be >= 1 (use null to fall back to global settings)"),
+        ({"rate_limit_burst": 5.5}, "invalid request body"),
+        ({"rate_limit_rps": "5"}, "invalid request body"),
+        ({"budget_usd": 5, "budget_period": "year"}, 'budget_period must be one of day, week, month; got "year"'),
+    ],
+)
+def test_a_limit_out_of_bounds_is_refused(admin, given, said):  # noqa: F811
+    """v1-api 12; the first half of v1-api 14"""
+    assert refused(admin.post(URL, {"name": "app", **given})) == (400, said)
+    key = made(admin)
+    assert refused(admin.put(f"{URL}/{key['id']}", {"name": "app", **given})) == (400, said)
+    assert admin.get(f"{URL}/{key['id']}").json()["rate_limit_burst"] is None
+
+
+def test_zero_requests_per_second_are_taken_as_unlimited(admin):  # noqa: F811
+    """v1-api 14"""
+    key = made(admin)
+    answer = admin.put(f"{URL}/{key['id']}", {"name": "app", "rate_limit_rps": 0})
+    assert (answer.status_code, answer.json()["rate_limit_rps"]) == (200, 0.0)
+
+
+def test_an_update_clears_rates_it_leaves_out_and_keeps_the_rest(admin):  # noqa: F811
+    """v1-api 13"""
+    listed = [str(world.provider("P").pk)]
+    key = made(admin, **LIMITS, strip_reasoning=True, allowed_providers=listed)
+    kept = admin.put(f"{URL}/{key['id']}", {"name": "x"}).json()
+    assert [kept[name] for name in ("rate_limit_rps", "rate_limit_burst", "rate_limit_tpm")] == [None] * 3
+    assert (kept["budget_usd"], kept["budget_period"]) == (25.0, "month")
+    assert (kept["strip_reasoning"], kept["allowed_providers"]) == (True, listed)
+    more = admin.put(f"{URL}/{key['id']}", {"name": "x", "budget_usd": 30}).json()
+    assert (more["budget_usd"], more["budget_period"]) == (30.0, "month")
+    gone = admin.put(f"{URL}/{key['id']}", {"name": "x", "budget_usd": None}).json()
+    assert (gone["budget_usd"], gone["budget_period"], gone["budget_spent_usd"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"rate_limit_rps": -1},
+        {"rate_limit_rps": 10001},
+        {"rate_limit_burst": 0},
+        {"rate_limit_tpm": 0},
+        {"budget_usd": 5},
+        {"budget_period": "day"},
+        {"budget_usd": 0, "budget_period": "day"},
+        {"budget_usd": 5, "budget_period": "year"},
+    ],
+)
+def test_the_database_holds_the_same_bounds(bad):
+    for target, name in ((VirtualKey, "virtualkey_"), (User, "user_")):
+        world.key(f"k{name}")
+        world.user("ann")
+        with pytest.raises(IntegrityError, match=name), transaction.atomic():
+            target.objects.update(**bad)
+        User.objects.all().delete()
+
+
+def test_the_spend_of_the_running_period_is_shown(admin):  # noqa: F811
+    now = datetime.now(UTC)
+    key, other = made(admin, **LIMITS), made(admin, name="other", budget_usd=1, budget_period="month")
+    for target, cost in ((key, "1.25"), (key, "0.5"), (key, None), (other, "0.1"), (other, "0.2")):
+        RequestLog.objects.create(
+            request_hash="x", created_at=now, state="completed", endpoint_type="chat", model_id="P/m",
+            cost_usd=cost, virtual_key_id=target["id"],
+        )  # fmt: skip
+    RequestLog.objects.update(created_at=now)
+    assert [row["budget_spent_usd"] for row in admin.get(URL).json()] == [pytest.approx(0.3), 1.75]
+    assert admin.get(f"{URL}/{key['id']}").json()["budget_spent_usd"] == 1.75
 
 
 def test_an_update_keeps_what_it_leaves_out_and_null_clears(admin):  # noqa: F811
-    """part of v1-api 13"""
     provider = str(world.provider("P").pk)
     owner = world.user("ann")
     key = made(admin, allowed_providers=[provider], strip_reasoning=True, owner_user_id=str(owner.pk))

@@ -145,3 +145,23 @@ def test_a_missing_file_is_no_error(tmp_path: Path):
 
 def test_secrets_do_not_show_in_its_repr():
     assert "s3cret-raw" not in repr(Environment(raw={"X": "s3cret-raw"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "seen", "warned"),
+    [
+        ("RATE_LIMIT_IP_BURST", "0", "1", "RATE_LIMIT_IP_BURST: 0 is outside 1 to 10000, clamped"),
+        ("RATE_LIMIT_IP_BURST", "20000", "10000", "RATE_LIMIT_IP_BURST: 20000 is outside 1 to 10000, clamped"),
+        ("RATE_LIMIT_IP_BURST", "2.5", "", "RATE_LIMIT_IP_BURST: '2.5' is not a number, using the default"),
+        ("RATE_LIMIT_IP_RPS", "-1", "0", "RATE_LIMIT_IP_RPS: -1 is outside 0 to 10000, clamped"),
+        ("RATE_LIMIT_IP_RPS", "nan", "", "RATE_LIMIT_IP_RPS: 'nan' is not a number, using the default"),
+        ("RATE_LIMIT_IP_RPS", "2.5", "2.5", None),
+        ("RATE_LIMIT_ENABLED", "NO", "false", None),
+        ("RATE_LIMIT_ENABLED", "perhaps", "true", "RATE_LIMIT_ENABLED: 'perhaps' is not true or false, using true"),
+    ],
+)
+def test_limits_of_the_environment_are_brought_into_their_range(name, text, seen, warned):
+    """settings 31"""
+    env = read({name: text})
+    assert env.raw[name] == seen
+    assert env.warnings == ((warned,) if warned else ())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelhotel.core import options
+from modelhotel.core import catalogue, environment, options
 from modelhotel.core.options import BadValue, Option, Registry, show_duration
 
 
@@ -213,3 +213,19 @@ def test_what_is_derived_of_options_is_made_once_for_each_set_of_them():
     one, other = options.REGISTRY.values({}, {}), options.REGISTRY.values({}, {})
     assert [of(one), of(one), of(other), of(other), of(one)] == [1, 1, 2, 2, 3]
     assert made == [one, other, one]
+
+
+def test_a_kill_switch_holds_its_settings_at_false_and_lets_them_be_stored():
+    """settings 1.5; settings 29"""
+    off = options.REGISTRY.values({"rate_limit_enabled": "true"}, {"RATE_LIMIT_ENABLED": "No"})
+    assert not off[catalogue.RATE_LIMIT_ENABLED] and not off[catalogue.RATE_LIMIT_IP_ENABLED]
+    on = options.REGISTRY.values({"rate_limit_enabled": "false"}, {"RATE_LIMIT_ENABLED": "true"})
+    assert not on[catalogue.RATE_LIMIT_ENABLED] and on[catalogue.RATE_LIMIT_IP_ENABLED]
+
+
+def test_the_address_limit_starts_with_what_the_environment_says():
+    """settings 30"""
+    environ = environment.read({"RATE_LIMIT_IP_RPS": " 50 "}).raw
+    for stored, value in (({}, 50.0), ({"rate_limit_ip_rps": "20"}, 20.0), ({}, 50.0)):
+        assert options.REGISTRY.values(stored, environ)[catalogue.RATE_LIMIT_IP_RPS] == value
+    assert options.REGISTRY.values({}, environ)[catalogue.RATE_LIMIT_IP_BURST] == 60

@@ -31,7 +31,13 @@ REDIS = os.environ.get("MH_TEST_REDIS", "redis://127.0.0.1:6379/15")
 START_SECONDS = 60.0  # a busy machine with two cores is slow to start
 STOP_SECONDS = 20.0
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
-_DEFAULTS = {"ALLOW_HTTP_PROVIDERS": "true", "ALLOWED_PROVIDER_HOSTS": "127.0.0.1,localhost"}
+_DEFAULTS = {
+    "ALLOW_HTTP_PROVIDERS": "true",
+    "ALLOWED_PROVIDER_HOSTS": "127.0.0.1,localhost",
+    # Tests and loads ask more of one key and one address than anybody is given; LIMITED is for those of the limits.
+    "RATE_LIMIT_ENABLED": "false",
+}
+LIMITED = {"RATE_LIMIT_ENABLED": "true"}
 _ADDRESS = re.compile(r"^Dashboard: (http://\S+?)/?$", re.MULTILINE)
 _TOKEN = re.compile(r"Admin token:\s+([0-9a-f]{32})\b")
 _PASSWORD = re.compile(r"user admin, password (\S+)")
