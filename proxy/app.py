@@ -399,7 +399,7 @@ async def _count(call: _Call) -> None:
     key = _known(call) or await _authenticate(call)
     if key is None:
         return
-    asked = LIMITER.admit(call, key, spends=True)
+    asked = LIMITER.admit(call, key, spends=False)
     if asked is not None and not await asked:
         return
     call.answered = True
@@ -422,8 +422,6 @@ async def _count(call: _Call) -> None:
     except Exception:
         log.exception("proxy: request failed", extra={"attrs": {"request": draft.request_hash}})
         await _apologise(exchange, "internal error", "internal error")
-    finally:
-        LIMITER.over(call, draft)
 
 
 # -- GET /v1/models

@@ -111,7 +111,7 @@ class Limiter:
     # -- gates 3 to 5
 
     def admit(self, call: Asker, key: KeyRow, *, spends: bool) -> Awaitable[bool] | None:
-        """As :meth:`address`. *spends*: False for a GET, which no budget refuses and which uses no tokens."""
+        """As :meth:`address`. *spends*: False for what costs nothing, and is refused by no budget."""
         rules = caps.rules(call.opts)
         known = self._known.get(key.hash)
         if (

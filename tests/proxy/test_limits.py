@@ -122,6 +122,23 @@ def test_the_address_is_that_of_the_client_behind_a_trusted_proxy(monkeypatch, s
     assert [ask("198.51.100.1", "203.0.113.9"), ask("198.51.100.1", "203.0.113.8")] == [200, 429]
 
 
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
+def test_refusals_under_messages_have_anthropics_shape(path, served):
+    """part of v1-api 51"""
+    settings(rate_limit_ip_rps="0.001", rate_limit_ip_burst="1")
+    plain = world.key(**SLOW)
+
+    def ask(peer):
+        return call("POST", path, key=plain, json={**BODY, "max_tokens": 5}, peer=peer)
+
+    ask("192.0.2.1")
+    for peer in ("192.0.2.1", "192.0.2.2"):
+        refused = ask(peer)
+        error = {"type": "rate_limit_error", "message": "rate limit exceeded"}
+        assert (refused.status, refused.json) == (429, {"type": "error", "error": error})
+        assert refused.header("retry-after") and numbers(refused) == ("0.001", "0", "1", "ip")
+
+
 # -- request rates of keys and accounts
 
 
