@@ -35,6 +35,7 @@ __all__ = [
     "ResolveError",
     "RoutingTable",
     "Skip",
+    "everyday",
     "resolve",
 ]
 

@@ -140,7 +140,11 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         return
     call = _Call(scope, receive, send)
     try:
-        await _route(call)
+        endpoint = ENDPOINTS.get(scope["path"])
+        if endpoint is not None and endpoint.dialect == "chat" and scope["method"] == "POST":
+            await _ask(call, endpoint)
+        else:
+            await _route(call)
     except Exception:
         log.exception("proxy: request failed", extra={"attrs": {"request": call.request_hash}})
         if not call.answered:
@@ -275,7 +279,11 @@ async def _ask(call: _Call, endpoint: Endpoint) -> None:
 async def _serve(call: _Call, exchange: Exchange) -> None:
     draft = exchange.draft
     try:
-        raw = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size)
+        raw = exchange.server.asked() if exchange.server is not None else None
+        if raw is None:
+            raw = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size)
+        elif len(raw) > call.env.max_request_size:
+            raise body.too_large()
         asked = exchange.endpoint.asked(raw, call.headers.get(b"content-type", b""))
     except body.ClientGone:
         exchange.gone = True
@@ -289,7 +297,7 @@ async def _serve(call: _Call, exchange: Exchange) -> None:
     draft.streaming = asked.stream
     exchange.accept(raw, asked)
     _name(draft, asked.model)
-    if await _resolve(exchange):
+    if _known_way(exchange) or await _resolve(exchange):
         if asked.refusal is not None and not egress.all_native(exchange):
             return await _turn_down(exchange, asked.refusal)
         unable = serving.narrow(exchange)
@@ -316,6 +324,26 @@ def _name(draft: Draft, model: str) -> None:
     # PostgreSQL has no NUL in texts.
     draft.model_id = model.replace("\0", "\ufffd") if "\0" in model else model
     RECORDER.named(draft)
+
+
+def _known_way(exchange: Exchange) -> bool:
+    """The same as :func:`_resolve` where the answer is at hand, as nearly always: without a coroutine."""
+    board, now = breaker.board(), time.monotonic()
+    table, allowed = resolve.SNAPSHOT.current, exchange.key.allowed
+    known = resolve.everyday(table, exchange.model, allowed, exchange.opts, board, KEYRING, now)
+    if known is None:
+        return False
+    _found(exchange, known)
+    return True
+
+
+def _found(exchange: Exchange, resolution: resolve.Resolution) -> None:
+    draft = exchange.draft
+    if resolution.ms:
+        _stamp(draft, resolution.ms)
+    draft.cache_hits = resolution.cache_hits
+    draft.label = resolution.label
+    exchange.resolution = resolution
 
 
 async def _resolve(exchange: Exchange) -> bool:
@@ -347,10 +375,7 @@ async def _resolve(exchange: Exchange) -> bool:
         _fail(draft, 500, "internal", "failed to resolve model")
         await exchange.say(answers.error(500, "failed to resolve model", answers.INTERNAL_ERROR))
         return False
-    _stamp(draft, resolution.ms)
-    draft.cache_hits = resolution.cache_hits
-    draft.label = resolution.label
-    exchange.resolution = resolution
+    _found(exchange, resolution)
     return True
 
 

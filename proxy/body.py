@@ -57,7 +57,8 @@ def _invalid(param: str | None = None) -> BadBody:
     return BadBody(400, "invalid request body", INVALID_BODY, param)
 
 
-def _too_large() -> BadBody:
+def too_large() -> BadBody:
+    """What a body over the limit is answered with."""
     return BadBody(413, "request body too large", TOO_LARGE)
 
 
@@ -74,7 +75,7 @@ def announced(headers: Mapping[bytes, bytes]) -> int | None:
 async def read(receive: Receive, length: int | None, limit: int) -> bytes:
     """The whole body, at most *limit* bytes; *length* is the announced one. Raises BadBody, ClientGone."""
     if length is not None and length > limit:
-        raise _too_large()
+        raise too_large()
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -87,7 +88,7 @@ async def read(receive: Receive, length: int | None, limit: int) -> bytes:
         piece: bytes = message.get("body", b"")
         size += len(piece)
         if size > limit:
-            raise _too_large()
+            raise too_large()
         if not message.get("more_body", False):
             if length is not None and size < length:
                 raise _unreadable()

@@ -60,8 +60,13 @@ def header_text(text: str) -> bytes:
 
 
 class Direct(Protocol):
-    """What :data:`DIRECT` offers: *write_now* only when *ready*; *whole* says whether it wrote the answer."""
+    """What :data:`DIRECT` offers: *write_now* only when *ready*; *whole* says whether it wrote the answer; *asked* is
+    the body of the request where it is whole and was not read, once. *task* is the one that answers it.
+    """
 
+    @property
+    def task(self) -> asyncio.Task[None] | None: ...
+    def asked(self) -> bytes | None: ...
     def whole(self, status: int, headers: list[Header], body: bytes) -> bool: ...
     def ready(self) -> bool: ...
     def write_now(self, body: bytes) -> None: ...
@@ -106,6 +111,7 @@ class Exchange:
         "resolution",
         "scope",
         "send",
+        "server",
         "stream",
         "writer",
     )
@@ -125,6 +131,9 @@ class Exchange:
         self.scope = scope
         self.receive = receive
         self.send = send
+        extensions = scope.get("extensions")
+        #: What our own server offers besides ASGI.
+        self.server: Direct | None = extensions.get(DIRECT) if extensions else None
         self.draft = draft
         self.opts = opts
         self.key = key
@@ -199,13 +208,12 @@ class Exchange:
         headers = [*extra, *self.headers]
         if self._about:
             self._append_about(headers)
-        if status in (204, 205):
+        if status == 204 or status == 205:
             headers = [h for h in headers if h[0] != b"content-type"]
             body = b""
         else:
             headers.append((b"content-length", b"%d" % len(body)))
-        direct: Direct | None = self.scope.get("extensions", {}).get(DIRECT)
-        if direct is not None and direct.whole(status, headers, body):
+        if self.server is not None and self.server.whole(status, headers, body):
             return
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
@@ -227,7 +235,7 @@ class Exchange:
     async def start_stream(self, extra: Iterable[Header] = (), status: int = 200) -> None:
         """The status line and the headers of an event stream: the commit point."""
         self.committed = self._streaming = True
-        self.direct = self.scope.get("extensions", {}).get(DIRECT)
+        self.direct = self.server
         headers = [*_STREAM_HEADERS, *extra, *self.headers]
         if self.scope.get("http_version", "1.1") == "1.1":
             headers.append(_KEEP_ALIVE)
@@ -275,7 +283,8 @@ class Exchange:
         finds *gone* true goes on after ``asyncio.current_task().uncancel()``. Idempotent.
         """
         if self._watch is None and not self._ended:
-            self._watched = asyncio.current_task()
+            task = self.server.task if self.server is not None else None
+            self._watched = task or asyncio.current_task()
             self._watch = _watch_of_this_loop()
             self._watch.add(self)
 

@@ -22,6 +22,7 @@ DIRECT = "modelhotel.direct"
 #: A body this large is not copied to stand behind its head. Bytes.
 _LARGE = 16 * 1024
 _REMEMBERED = 512
+_BREAKS_OUT = HEADER_VALUE_RE.search
 _FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection"))
 #: Headers that say the same in answer after answer.
 _STEADY = frozenset(
@@ -58,24 +59,14 @@ def _nothing() -> None: ...
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _name(name: bytes) -> bytes:
-    """The lower-case name. Raises RuntimeError for what is none."""
+def _name(name: bytes) -> tuple[bytes, bool, bytes]:
+    """What its line begins with, whether the line is kept, and the name in lower case where it frames the body, else
+    nothing. Raises RuntimeError for what is no name.
+    """
     if HEADER_RE.search(name):
         raise RuntimeError("Invalid HTTP header name.")
-    return name.lower()
-
-
-def _line(name: bytes, value: bytes) -> bytes:
-    """The header line. Raises RuntimeError for what would break out of it."""
-    name = _name(name)
-    if HEADER_VALUE_RE.search(value):
-        raise RuntimeError("Invalid HTTP header value.")
-    line = b"%b: %b\r\n" % (name, value)
-    if name in _STEADY:
-        if len(_lines) >= _REMEMBERED:
-            _lines.clear()
-        _lines[name, value] = line
-    return line
+    name = name.lower()
+    return name + b": ", name in _STEADY, name if name in _FRAMING else b""
 
 
 class Cycle:
@@ -248,18 +239,21 @@ class Cycle:
         """Put the head together. It is written with the body, or in the next turn of the loop where none came."""
         self.chunked_encoding, self.expected_content_length = None, 0  # an earlier head may have been refused
         lines = [STATUS_LINE[status]]
-        known = _lines.get
-        for pair in self.default_headers:
-            lines.append(known(pair) or _line(*pair))
         close = False
-        for pair in headers:
-            line = known(pair)
+        for pair in (*self.default_headers, *headers):
+            line = _lines.get(pair)
             if line is None:
-                name, value = pair
-                line = _line(name, value)
-                name = name.lower()
-                if name in _FRAMING:
-                    close = self._note(name, value) or close
+                start, steady, framing = _name(pair[0])
+                value = pair[1]
+                if _BREAKS_OUT(value):
+                    raise RuntimeError("Invalid HTTP header value.")
+                line = b"%b%b\r\n" % (start, value)
+                if steady:
+                    if len(_lines) >= _REMEMBERED:
+                        _lines.clear()
+                    _lines[pair] = line
+                elif framing:
+                    close = self._note(framing, value) or close
             lines.append(line)
         if not (self.keep_alive or close):
             lines.append(b"connection: close\r\n")

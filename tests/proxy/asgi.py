@@ -99,6 +99,11 @@ class Client:
             self.left.set()  # a server reports the end of an exchange in the same words
         await self._tell()
 
+    task = None
+
+    def asked(self) -> bytes | None:
+        return None
+
     def whole(self, status: int, headers: Any, body: bytes) -> bool:
         return False
 
