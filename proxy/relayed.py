@@ -22,6 +22,7 @@ log = logging.getLogger("proxy")
 
 NOTHING_CAME = "upstream produced no response data"
 CUT = "answer cut off: upstream connection error"
+ENDED = "the provider ended its stream with an error"
 TIMED_OUT = "answer cut off: upstream request timed out"
 _EVENTS = b"text/event-stream"
 _UNKNOWN_TYPE = b"application/octet-stream"
@@ -66,11 +67,16 @@ class Relayed(Attempt):
                 if passed := guard.take(data):
                     await exchange.write(passed)
                 data = await response.chunk()
-            self.leave(clean=True)
+            failed = tail is not None and tail.failed()
+            self.leave(clean=not failed)
             await exchange.write(guard.rest())
             await exchange.end()
-            self._judge(verdict.success(response.status))
-            draft.state = "completed"
+            if failed:
+                self._judge(verdict.broken(response.status))
+                self._unfinished("provider_error", ENDED)
+            else:
+                self._judge(verdict.success(response.status))
+                draft.state = "completed"
         except UpstreamError as broke:
             late = broke.kind is FaultKind.BODY_TIMEOUT
             self._judge(verdict.broken(response.status))
@@ -85,11 +91,15 @@ class Relayed(Attempt):
         finally:
             metering.charge(exchange, self._model, tail.usage() if tail is not None else None, size)
 
-    def _cut(self, kind: str, text: str) -> None:
-        """The answer ends here, unfinished."""
+    def _unfinished(self, kind: str, text: str) -> None:
+        """What the row says of an answer that was begun and is not whole."""
         self._element.error_kind = kind
         draft = self._draft
         draft.state, draft.status_code, draft.error_kind, draft.error_message = "failed", 0, kind, text
+
+    def _cut(self, kind: str, text: str) -> None:
+        """The answer ends here."""
+        self._unfinished(kind, text)
         attrs = {**self._counted, "error_kind": kind, "error": text}
         log.warning("proxy: answer cut off", extra={"attrs": attrs})
 

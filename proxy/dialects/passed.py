@@ -139,8 +139,16 @@ def read_usage(usage: object) -> Usage | None:
     return Usage(prompt or 0, completion or 0)
 
 
+class _Event(msgspec.Struct):
+    type: str = ""
+    error: object = None
+
+
+_decode_event = msgspec.json.Decoder(_Event).decode
+
+
 class Tail:
-    """The end of an event stream, kept for its usage."""
+    """The end of an event stream, kept for its usage and for how it ended."""
 
     __slots__ = ("_pieces", "_size")
 
@@ -154,9 +162,22 @@ class Tail:
         while self._size - len(self._pieces[0]) >= USAGE_TAIL:
             self._size -= len(self._pieces.popleft())
 
+    def failed(self) -> bool:
+        """Whether its last event is an error."""
+        lines = [line for line in self._text.splitlines() if line.startswith("data:")]
+        try:
+            last = _decode_event(lines[-1].removeprefix("data:"))
+        except (IndexError, *_ERRORS):
+            return False
+        return bool(last.error) or last.type == "error" or last.type.endswith(".failed")
+
+    @property
+    def _text(self) -> str:
+        return b"".join(self._pieces)[-USAGE_TAIL:].decode("utf-8", "replace")
+
     def usage(self) -> Usage | None:
         """The last readable ``usage``. The event that holds it may have begun long before: a picture comes first."""
-        text = b"".join(self._pieces)[-USAGE_TAIL:].decode("utf-8", "replace")
+        text = self._text
         for match in reversed(list(_USAGE.finditer(text))):
             try:
                 found, _ = _read_object(text, match.end())

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.pace import slower
 from tests.pages.conftest import Hotel
+from tests.pages.test_modules import ask
 from tests.upstream.server import FakeProvider, answer, status
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
@@ -200,6 +201,42 @@ def test_an_edited_price_is_pinned_and_goes_back_to_its_source(house, page, pric
     expect(dialog(page)).to_contain_text("$2.00 per million tokens")
     expect(dialog(page)).not_to_contain_text("pinned")
     expect(dialog(page).get_by_role("button", name="Update info")).to_be_disabled()
+
+
+def test_a_reranker_has_a_price_for_its_searches(house, page):
+    with FakeProvider(["rerank-tale"]) as fake:
+        body = {"name": "Ranked", "base_url": fake.url, "provider_type": "custom", "api_key": "sk-ranked-key-0123"}
+        made = house.product.api("POST", "/api/providers", json=body).json()
+        assert house.product.api("POST", f"/api/providers/{made['id']}/discover").status_code == 200
+        page.goto(f"{house.url}{PAGE}?q=rerank-tale")
+        page.get_by_role("button", name="rerank-tale", exact=True).click()
+        expect(dialog(page).locator("#model-snippet")).to_contain_text(f"curl {house.url}/v1/rerank")
+        dialog(page).get_by_role("button", name="Edit").click()
+        dialog(page).get_by_label("Search price").fill("2")
+        dialog(page).get_by_role("button", name="Save").click()
+        expect(dialog(page)).to_contain_text("$2.00 per thousand search units")
+        page.keyboard.press("Escape")
+    house.product.api("DELETE", f"/api/providers/{made['id']}")
+
+
+CALLS = {
+    "chat": "client.chat.completions.create",
+    "embedding": "client.embeddings.create",
+    "image": "client.images.generate",
+    "rerank": 'client.post("/rerank"',
+    "tts": "client.audio.speech.create",
+    "stt": "client.audio.transcriptions.create",
+    "video": "client.chat.completions.create",
+}
+
+
+def test_every_class_of_models_has_its_call(house, page):
+    page.goto(f"{house.url}{PAGE}")
+    for modality, call in CALLS.items():
+        found = dict(ask(page, "models/snippets.js", f"m.snippets('a/b', {{modality: '{modality}'}}, 'http://h')"))
+        compile(found["Python"], "snippet", "exec")
+        assert call in found["Python"] and call.partition("(")[0] in found["JavaScript"]
+        assert found["curl"].startswith("curl http://h/v1/")
 
 
 def test_a_model_is_switched_off_and_the_next_request_knows(house, page, priced):

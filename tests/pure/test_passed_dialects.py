@@ -27,6 +27,17 @@ READERS = [rerank.read_answer, images.read_answer, audio.read_answer]
 # -- requests
 
 
+def test_where_a_reranker_is():
+    """v1-api 93"""
+    path = ENDPOINTS["/v1/rerank"].target
+    for kind in (KINDS["cohere"], KINDS["custom"]):
+        assert kind.url("https://api.cohere.ai/compatibility/v1", path) == "https://api.cohere.com/v2/rerank"
+        other = "https://api.cohere.ai.evil.example"
+        assert kind.url(f"{other}/compatibility/v1", path) == f"{other}/v2/rerank"
+        assert kind.url("https://api.cohere.ai:8443/compatibility/v1", path) == "https://api.cohere.ai:8443/v2/rerank"
+    assert KINDS["custom"].url("https://h/v1", path) == "https://h/v1/rerank"
+
+
 @pytest.mark.parametrize("path", ["/v1/rerank", "/v1/images/generations", "/v1/audio/speech"])
 def test_only_the_model_changes(path):
     endpoint = ENDPOINTS[path]
@@ -271,6 +282,27 @@ def test_the_last_usage_counts(pieces):
 )
 def test_there_may_be_none(pieces):
     assert tail(*pieces) is None
+
+
+@pytest.mark.parametrize(
+    ("stream", "failed"),
+    [
+        (b'event: error\ndata: {"type":"error","error":{"message":"x"}}\n\n', True),
+        (b'data:{"error":{"message":"x"}}\r\n\r\n', True),
+        (b'data: {"type":"error"}\n\n: ping\n\n', True),
+        (b'data: {"type":"image_generation.failed"}\n\n', True),
+        (b'data: {"type":"error"}\n\ndata: {"type":"image_generation.completed"}\n\n', False),
+        (b'data: {"type":"error"}\n\ndata: [DONE]\n\n', False),
+        (b'data: {"type":"speech.audio.done","error":null}\n\n', False),
+        (b'data: {"type":5,"error":{}}\n\n', False),
+        (b"data: " + b"[" * 3000, False),
+        (b"", False),
+    ],
+)
+def test_a_stream_may_end_with_an_error(stream, failed):
+    made = Tail()
+    made.add(stream)
+    assert made.failed() is failed
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8))

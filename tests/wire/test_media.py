@@ -243,6 +243,8 @@ def test_documents_are_ranked_and_searches_paid(home):
     assert home.a.calls[0].json == {**body, "model": RERANK}
     row = home.row()
     assert (row["endpoint_type"], row["tokens_prompt"], row["cost_usd"]) == ("rerank", 0, pytest.approx(0.01))
+    found = home.client.post("/rerank", cast_to=dict, body=body)  # what the page Models shows
+    assert len(found["results"]) == 2
     listed = {entry["id"]: entry for entry in home.http.get("/v1/models").json()["data"]}
     assert listed[f"Alpha/{RERANK}"]["search_price_per_thousand"] == 2
 

@@ -379,6 +379,15 @@ async def test_a_stream_that_breaks_is_cut_off_and_nothing_is_added(
     assert ab.charged == 1
 
 
+async def test_a_stream_that_ends_with_an_error_is_charged(ab: Stage, provider_a: FakeProvider):
+    provider_a.script(passed_events(PARTIAL, {"type": "error", "error": {"message": "moderation blocked 4711"}}))
+    got = await ab.post(IMAGES, stream=True)
+    assert got.complete and b"4711" in got.body
+    assert ab.trail == [(0, "A", 200, "provider_error", "charge")]
+    assert (ab.row.state, ab.row.status_code, ab.row.error_kind) == ("failed", 0, "provider_error")
+    assert "4711" not in json.dumps([ab.row.error_message, ab.row.attempts])
+
+
 async def test_a_stream_may_fail_over_before_its_first_byte(ab: Stage, provider_a: FakeProvider):
     provider_a.script(silent_body("text/event-stream"))
     assert (await ab.post(IMAGES, stream=True)).status == 200
