@@ -4,7 +4,6 @@ Of a stream only so much is read as the meter and the verdict need.
 """
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import msgspec
 
@@ -127,9 +126,9 @@ class Native:
     the bytes of text. *finish* is the stop reason as it came, *error* the payload of the provider's error event.
     """
 
-    TRUNCATED: ClassVar[str] = "stream truncated: upstream closed before message_stop"
+    TRUNCATED = "stream truncated: upstream closed before message_stop"
 
-    __slots__ = ("_counts", "_stopped", "chunks", "delivered", "error", "finish", "size")
+    __slots__ = ("_counts", "_stopped", "chunks", "delivered", "error", "finish", "size", "usage")
 
     def __init__(self) -> None:
         self._counts = Counts()
@@ -139,10 +138,7 @@ class Native:
         self.error: bytes | None = None
         self.finish = ""
         self.size = 0
-
-    @property
-    def usage(self) -> Usage | None:
-        return self._counts.usage()
+        self.usage: Usage | None = None
 
     @property
     def complete(self) -> bool:
@@ -191,9 +187,11 @@ class Native:
         match text_of(members.get("type")):
             case "message_start":
                 self._counts.take_start(members_of(members.get("message")).get("usage"))
+                self.usage = self._counts.usage()
             case "message_delta":
                 self.finish = text_of(delta.get("stop_reason")) or self.finish
                 self._counts.take(members.get("usage"))
+                self.usage = self._counts.usage()
                 self.delivered = self.delivered or bool(self._counts.completion)
             case "message_stop":
                 self._stopped = True

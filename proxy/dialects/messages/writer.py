@@ -11,7 +11,6 @@ from proxy.dialects.messages.raw import (
     ABSENT,
     ERRORS,
     Raw,
-    check_utf8,
     decode_members,
     encode,
     hex32,
@@ -48,8 +47,7 @@ class Writer:
     def whole(self, chat: bytes, model: str) -> bytes:
         """Raises Untranslatable for what is no chat completion."""
         try:
-            check_utf8(chat)
-            top = decode_members(chat)
+            top = decode_members(chat if chat.isascii() else chat.decode("utf-8", "replace"))
         except ERRORS:
             raise Untranslatable("not a chat completion") from None
         choice = next((members_of(item) for item in items_of(top.get("choices"))), {})

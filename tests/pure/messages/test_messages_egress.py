@@ -300,7 +300,7 @@ def test_what_counts_as_an_inline_document(part, expected):
         assert not has_document(members(messages=[{"role": role, "content": [part]}]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(values)
 def test_whatever_stands_there_is_a_document_or_not(value):
     assert has_document(members(messages=value)) in (True, False)
@@ -499,7 +499,7 @@ def test_a_bom_is_no_fault():
     assert egress.to_chat(b"\xef\xbb\xbf" + raw(ANSWER), model="m")
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(("content", "stop_reason", "usage")), values), values)
 def test_garbage_in_an_answer_harms_nobody(more, block):
     payload = raw({"type": "message", "content": [block, {"type": "tool_use", "input": block}], **more})
@@ -535,7 +535,7 @@ chats = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(chats)
 def test_nothing_but_untranslatable_comes_of_a_chat_request(body):
     try:

@@ -280,7 +280,7 @@ def test_splitting_an_id(call_id, split):
     assert thoughtsig.split(call_id) == split
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.text(max_size=20), st.text(min_size=1, max_size=40))
 def test_every_signature_comes_back(call_id, signature):
     assert thoughtsig.split(thoughtsig.join(call_id, signature)) == (call_id, signature)
@@ -380,7 +380,7 @@ bodies = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(bodies.map(raw) | values.map(raw) | st.binary(max_size=60))
 def test_nothing_but_a_refusal_comes_of_garbage(body):
     try:
