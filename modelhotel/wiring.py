@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import msgspec
 from django.conf import settings
 
 from modelhotel import config_store, master
@@ -36,13 +35,9 @@ def _providers() -> None:
     from failover.maintenance import MAINTENANCE
     from modelhotel.accounts import provider_access
     from providers import ports
-    from providers.kinds.base import Kind
+    from proxy import model_call
     from proxy import verbs as keys
-    from proxy.dialects import chat
     from requestlogs import provider_port
-
-    def chat_body(body: dict[str, msgspec.Raw], model_id: str, kind: Kind) -> bytes:
-        return chat.build_body(body, b"", model_id=model_id, kind=kind, stream=False)
 
     def inflight_limits() -> Mapping[str, int]:
         from modelhotel.ops import scrape  # brings prometheus_client with it, which no command needs
@@ -55,7 +50,7 @@ def _providers() -> None:
         keys=keys,
         users=provider_access,
         logs=provider_port,
-        chat_body=chat_body,
+        build_chat=model_call.build,
         inflight_limits=inflight_limits,
     )
 

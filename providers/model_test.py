@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from modelhotel.core.faults import Refusal
 from providers import control, ports, sanitize
 from providers.cache import ProviderRow, row_of
 from providers.keyring import KEYRING
-from providers.kinds.base import CHAT_PATH, EMBEDDINGS_PATH
+from providers.kinds.base import EMBEDDINGS_PATH
 from providers.model_verbs import parse_id
 from providers.models import Model
 from providers.upstream.interface import Request, UpstreamError
@@ -60,8 +61,9 @@ def run(model_id: str, *, allow_disabled: bool = False, clock: Clock = SYSTEM) -
         raise Refusal(500, "failed to decrypt API key") from None
     started = clock.now().timestamp()
     embeds = row.modality == _EMBEDDING
-    reply = control.LOOP.run(_ask(_request(provider, row.model_id, key, embeds=embeds)))
-    answer, usage = _read(reply, key)
+    call = (_embeddings if embeds else _chat)(provider, row, key)
+    reply = control.LOOP.run(_ask(call.request))
+    answer, usage = _read(reply, call.read, key)
     ports.logs.record_test(
         ports.TestRun(
             started=started,
@@ -81,18 +83,16 @@ def run(model_id: str, *, allow_disabled: bool = False, clock: Clock = SYSTEM) -
     return answer
 
 
-def _chat_body(provider: ProviderRow, model_id: str) -> bytes:
+def _chat(provider: ProviderRow, row: Model, key: str) -> ports.ChatCall:
     raw = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": MAX_TOKENS, "stream": False}
     body = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in raw.items()}
-    return ports.chat_body(body, model_id, provider.kind)
+    return ports.build_chat(provider, row.model_id, tuple(row.output_modalities), body, key)
 
 
-def _request(provider: ProviderRow, model_id: str, key: str, *, embeds: bool) -> Request:
-    if embeds:
-        path, body = EMBEDDINGS_PATH, msgspec.json.encode({"model": model_id, "input": EMBEDDED})
-    else:
-        path, body = CHAT_PATH, _chat_body(provider, model_id)
-    return Request("POST", provider.kind.url(provider.base_url, path), provider.kind.headers(key), body)
+def _embeddings(provider: ProviderRow, row: Model, key: str) -> ports.ChatCall:
+    kind, body = provider.kind, msgspec.json.encode({"model": row.model_id, "input": EMBEDDED})
+    url = kind.url(provider.base_url, EMBEDDINGS_PATH)
+    return ports.ChatCall(Request("POST", url, kind.headers(key), body), bytes)
 
 
 async def _ask(request: Request) -> Reply:
@@ -116,7 +116,7 @@ async def _ask(request: Request) -> Reply:
     return Reply(response.status, since(), headers_at, body)
 
 
-def _read(reply: Reply, key: str) -> tuple[dict[str, Any], tuple[int, int]]:
+def _read(reply: Reply, read: Callable[[bytes], bytes], key: str) -> tuple[dict[str, Any], tuple[int, int]]:
     """The answer of the API, and prompt and completion tokens."""
     answer: dict[str, Any] = {
         "success": reply.status == 200,
@@ -129,8 +129,10 @@ def _read(reply: Reply, key: str) -> tuple[dict[str, Any], tuple[int, int]]:
     usage = (0, 0)
     if reply.status == 200:
         try:
-            payload = json.loads(reply.body)
+            payload = json.loads(read(reply.body))
             answer["response"], usage = _vector(payload) or _content(payload), _usage(payload)
+        except ports.NoAnswer as problem:
+            answer |= {"success": False, "error": str(problem)}
         except (ValueError, RecursionError):
             answer |= {"success": False, "error": "the answer is not JSON"}
     else:

@@ -6,11 +6,13 @@ Until something is filled in, nothing stands behind a port and it answers with "
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from providers.kinds.base import Kind
+from providers.cache import ProviderRow
+from providers.kinds.base import CHAT_PATH
+from providers.upstream.interface import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,20 @@ class Logs(Protocol):
         ...
 
 
-#: (body, upstream model id, kind) -> the bytes to send: the body rewriting that traffic gets (v1-api 10.2).
-ChatBody = Callable[[dict[str, msgspec.Raw], str, Kind], bytes]
+class NoAnswer(ValueError):
+    """A 200 that is no answer to what was asked; the text names no content."""
+
+
+class ChatCall(NamedTuple):
+    """A chat request of our own, and what makes a chat completion of the body of a 200 (raises NoAnswer)."""
+
+    request: Request
+    read: Callable[[bytes], bytes]
+
+
+#: (provider, upstream model id, output modalities, members without ``model``, key) -> the call, in the dialect and with
+#: the body rewriting that traffic gets.
+BuildChat = Callable[[ProviderRow, str, tuple[str, ...], dict[str, msgspec.Raw], str], ChatCall]
 
 
 #: Provider id -> the in-flight limit that was learned, of the providers that have one (failover-loop 8).
@@ -185,11 +199,14 @@ class _Nothing:
         return None
 
 
-def plain_chat_body(body: dict[str, msgspec.Raw], model_id: str, kind: Kind) -> bytes:
-    """Model, injection and strip list only: what is enough for a body of our own making."""
-    out = {**body, "model": msgspec.Raw(msgspec.json.encode(model_id))}
+def plain_chat(
+    provider: ProviderRow, model_id: str, outputs: tuple[str, ...], body: dict[str, msgspec.Raw], key: str
+) -> ChatCall:
+    """Model, injection and strip list only: what is enough for a body of our own making to an OpenAI-like server."""
+    kind, out = provider.kind, {**body, "model": msgspec.Raw(msgspec.json.encode(model_id))}
     kind.inject(out, model_id)
-    return msgspec.json.encode({name: value for name, value in out.items() if name not in kind.strip})
+    content = msgspec.json.encode({name: value for name, value in out.items() if name not in kind.strip})
+    return ChatCall(Request("POST", kind.url(provider.base_url, CHAT_PATH), kind.headers(key), content), bytes)
 
 
 def no_limits() -> Mapping[str, int]:
@@ -202,13 +219,13 @@ circuits: Circuits = _nothing
 keys: Keys = _nothing
 users: Users = _nothing
 logs: Logs = _nothing
-chat_body: ChatBody = plain_chat_body
+build_chat: BuildChat = plain_chat
 inflight_limits: InflightLimits = no_limits
 
 
 def configure(**given: Any) -> None:
-    """Fill some of ``groups``, ``circuits``, ``keys``, ``users``, ``logs``, ``chat_body``, ``inflight_limits``."""
-    known = ("groups", "circuits", "keys", "users", "logs", "chat_body", "inflight_limits")
+    """Fill some of ``groups``, ``circuits``, ``keys``, ``users``, ``logs``, ``build_chat``, ``inflight_limits``."""
+    known = ("groups", "circuits", "keys", "users", "logs", "build_chat", "inflight_limits")
     if unknown := set(given) - set(known):
         raise TypeError(f"no such port: {', '.join(sorted(unknown))}")
     globals().update(given)
@@ -222,6 +239,6 @@ def reset() -> None:
         keys=_nothing,
         users=_nothing,
         logs=_nothing,
-        chat_body=plain_chat_body,
+        build_chat=plain_chat,
         inflight_limits=no_limits,
     )

@@ -92,9 +92,9 @@ class _Messages(_Translated):
     heals = True
 
     def request(self, exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Request:
-        kind, model_id = candidate.provider.kind, candidate.model.model_id
+        model_id = candidate.model.model_id
         body = messages.egress.build(
-            chat.to_translate(exchange.body, model_id=model_id, kind=kind, repair=repair),
+            chat.to_translate(exchange.body, model_id=model_id, repair=repair),
             model=model_id,
             stream=exchange.stream,
             thinking=(repair.thinking if repair is not None else "") or "adaptive",
@@ -141,7 +141,7 @@ class _Gemini(_Translated):
 
     def request(self, exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Request:
         provider, model_id = candidate.provider, candidate.model.model_id
-        members = chat.to_translate(exchange.body, model_id=model_id, kind=provider.kind, repair=repair)
+        members = chat.to_translate(exchange.body, model_id=model_id, repair=repair)
         body = gemini.egress.build(members, model=model_id, stream=exchange.stream)
         url = provider.kind.gemini_url(provider.base_url, model_id, stream=exchange.stream)
         return Request("POST", url, [JSON_TYPE, *provider.kind.auth_headers(candidate.key, self.name)], body)
@@ -164,8 +164,8 @@ class _Responses(_Translated):
     heals = True
 
     def request(self, exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Request:
-        kind, model_id = candidate.provider.kind, candidate.model.model_id
-        members = chat.to_translate(exchange.body, model_id=model_id, kind=kind, repair=repair)
+        model_id = candidate.model.model_id
+        members = chat.to_translate(exchange.body, model_id=model_id, repair=repair)
         body = to_responses.build(members, model=model_id, stream=exchange.stream)
         return _post(candidate, RESPONSES_PATH, body, self.name)
 

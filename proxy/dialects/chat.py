@@ -73,7 +73,17 @@ def build_body(
 
     *repair*: what the candidate is known to refuse.
     """
-    members = _rewritten(body, model_id, kind, repair, usage=stream and kind.sends_stream_options)
+    members = dict(body)
+    members["model"] = _quoted(model_id)
+    if stream and kind.sends_stream_options:
+        members["stream_options"] = _INCLUDE_USAGE
+    kind.inject(members, model_id)
+    if repair is not None:
+        repair.rename(members)
+    for name in kind.strip:
+        members.pop(name, None)
+    if repair is not None:
+        repair.strip(members)
     if jsonmode.FORMAT in members:
         json_mode = not kind.takes_json_schema or (repair is not None and repair.json_mode)
         if json_mode or _GLM in model_id.lower():
@@ -83,24 +93,13 @@ def build_body(
     return _encode(members)
 
 
-def to_translate(body: Members, *, model_id: str, kind: Kind, repair: Repair | None = None) -> Members:
-    """The same as far as it comes before a translation to another dialect."""
-    members = _rewritten(body, model_id, kind, repair, usage=False)
-    members.pop("stream_options", None)
-    return members
-
-
-def _rewritten(body: Members, model_id: str, kind: Kind, repair: Repair | None, *, usage: bool) -> Members:
+def to_translate(body: Members, *, model_id: str, repair: Repair | None = None) -> Members:
+    """The members that another dialect is built from: what the type injects and strips is of chat bodies only."""
     members = dict(body)
     members["model"] = _quoted(model_id)
-    if usage:
-        members["stream_options"] = _INCLUDE_USAGE
-    kind.inject(members, model_id)
+    members.pop("stream_options", None)
     if repair is not None:
         repair.rename(members)
-    for name in kind.strip:
-        members.pop(name, None)
-    if repair is not None:
         repair.strip(members)
     return members
 

@@ -127,7 +127,7 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> Ports:
     made = Ports()
     for name in ("groups", "circuits", "keys", "users", "logs"):
         monkeypatch.setattr(ports, name, made)
-    monkeypatch.setattr(ports, "chat_body", ports.plain_chat_body)
+    monkeypatch.setattr(ports, "build_chat", ports.plain_chat)
     return made
 
 

@@ -3,12 +3,11 @@
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from modelhotel.core import events
 from providers import cache, model_pages, ports
-from providers.kinds.base import Kind
+from providers.cache import ProviderRow
 from providers.models import Model, Provider
 from tests.providers.conftest import Api, Ports
 from tests.upstream.server import FakeProvider, answer, empty_choices, half_json, reply, reset, silence, status
@@ -354,16 +353,31 @@ def test_odd_answers_to_an_embedding_test(api: Api, upstream: FakeProvider, answ
     assert ("error" in body) != success
 
 
-def test_the_test_body_is_rewritten_like_traffic(api: Api, upstream: FakeProvider, monkeypatch: pytest.MonkeyPatch):
-    asked: list[tuple[str, str]] = []
+def test_a_test_is_spoken_and_read_like_traffic(api: Api, upstream: FakeProvider, monkeypatch: pytest.MonkeyPatch):
+    asked: list[Any] = []
 
-    def body(given: dict[str, msgspec.Raw], model_id: str, kind: Kind) -> bytes:
-        asked.append((model_id, kind.type))
-        return b'{"rewritten":true}'
+    def build(provider: ProviderRow, model_id: str, outputs: tuple[str, ...], *rest: Any) -> ports.ChatCall:
+        asked.append((model_id, provider.kind.type, outputs))
+        call = ports.plain_chat(provider, model_id, outputs, *rest)
+        return call._replace(read=lambda payload: payload.replace(b"Hello", b"translated"))
 
-    monkeypatch.setattr(ports, "chat_body", body)
-    run_test(api, upstream)
-    assert asked == [("vendor/m", "custom")] and upstream.calls[0].json == {"rewritten": True}
+    monkeypatch.setattr(ports, "build_chat", build)
+    body = run_test(api, upstream, output_modalities=["text"])[0].json()
+    assert asked == [("vendor/m", "custom", ("text",))] and body["response"] == "translated"
+
+
+def test_what_is_no_answer_in_its_dialect_is_no_success(
+    api: Api, upstream: FakeProvider, monkeypatch: pytest.MonkeyPatch
+):
+    def build(*given: Any) -> ports.ChatCall:
+        def read(payload: bytes) -> bytes:
+            raise ports.NoAnswer("the answer has no candidates")
+
+        return ports.plain_chat(*given)._replace(read=read)
+
+    monkeypatch.setattr(ports, "build_chat", build)
+    body = run_test(api, upstream)[0].json()
+    assert (body["success"], body["error"]) == (False, "the answer has no candidates")
 
 
 @pytest.mark.parametrize("empty", [empty_choices(), answer(""), answer(None)])

@@ -11,12 +11,13 @@ from failover.caps import CAPS
 from failover.models import FailoverGroup
 from modelhotel import wiring
 from modelhotel.models import User
+from providers import ports
 from providers.models import Model
 from providers.ports import LastCap
 from proxy.models import VirtualKey
 from requestlogs.models import RequestLog
 from tests.providers.conftest import Api, Ports
-from tests.upstream.server import FakeProvider
+from tests.upstream.server import FakeProvider, reply
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 
@@ -99,3 +100,30 @@ def test_the_last_spent_429_stands_on_its_provider_until_that_is_deleted(api: Ap
     assert api.get(f"/providers/{first['id']}").json()["last_cap"]["entitled"] is True
     assert api.delete(f"/providers/{first['id']}").status_code == 204
     assert CAPS.last(first["id"]) is None
+
+
+def test_a_model_test_is_translated_like_traffic(api: Api, behind: Ports):
+    wiring._providers()
+    ports.configure(logs=behind)
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": [{"type": "text", "text": "Hi"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 9, "output_tokens": 1},
+    }
+    with FakeProvider() as upstream:
+        upstream.route("POST", "/v1/messages", reply(200, message))
+        made = api.provider(upstream.origin, provider_type="anthropic-messages", api_key="sk-ant-0001")
+        row = Model.objects.create(provider_id=made["id"], model_id="claude")
+        tested = api.post(f"/models/{row.pk}/test").json()
+        upstream.route("POST", "/v1/messages", reply(200, {"object": "list"}))
+        odd = api.post(f"/models/{row.pk}/test").json()
+        sent = upstream.requests[0]
+    assert (tested["success"], tested["response"]) == (True, "Hi")
+    assert sent.headers["x-api-key"] == "sk-ant-0001" and sent.json["max_tokens"] == 10
+    assert odd["success"] is False and odd["error"]
+    well, _ = behind.named("test")
+    assert (well.tokens_prompt, well.tokens_completion, well.state) == (9, 1, "completed")
