@@ -95,6 +95,8 @@ PARTS = [
     ),
     pytest.param([{"type": "image_url", "image_url": {"url": ""}}], None, id="a picture nowhere"),
     pytest.param([{"type": "image_url"}], None, id="no picture at all"),
+    pytest.param([{"type": "image_url", "image_url": {"url": 5}}], None, id="a picture whose URL is a number"),
+    pytest.param([{"type": "video_url", "image_url": {"url": PNG}}], None, id="a picture by another name"),
     pytest.param([{"type": "image_url", "image_url": {"url": "data:image/png"}}], None, id="half a data URI"),
     pytest.param([{"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}], None, id="an empty data URI"),
     pytest.param(
@@ -112,7 +114,16 @@ PARTS = [
         [{"inlineData": {"mimeType": "text/plain", "data": "JVBE+=="}}],
         id="base64 with escapes and without a type",
     ),
+    pytest.param(
+        [{"type": "file", "file": {"file_data": "data:text/csv,a"}}],
+        [{"inlineData": {"mimeType": "text/csv", "data": "YQ=="}}],
+        id="a file without parameters",
+    ),
     pytest.param([{"type": "file", "file": {"file_id": "file-1"}}], None, id="a file by id"),
+    pytest.param([{"type": "file", "file": "a"}], None, id="a file that is no object"),
+    pytest.param(
+        [{"type": "file", "file": {"file_data": "JVBERi0;base64,QUJD"}}], None, id="half a data URI as a file"
+    ),
     pytest.param([{"type": "file", "file": {"file_url": "https://h.example/a"}}], None, id="a file by URL"),
     pytest.param([{"type": "file", "file": {"file_data": "JVBERi0="}}], None, id="file data that says not what it is"),
     pytest.param(

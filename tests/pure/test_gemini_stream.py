@@ -149,6 +149,16 @@ def test_a_block_behind_output_ends_in_the_filter_too():
     assert payloads(body)[1:] == [chunk({}, "content_filter"), b"[DONE]"]
 
 
+def test_a_block_outlives_what_follows():
+    assert payloads(sse(b'{"promptFeedback":{"blockReason":"OTHER"}}', b"{}"))[-2] == chunk({}, "content_filter")
+
+
+@pytest.mark.parametrize("nothing", [None, {}, "", []])
+def test_an_error_that_says_nothing_is_none(nothing):
+    body = sse(event({"text": "a"}, error=nothing), event(finish="STOP"))
+    assert payloads(body) == [chunk({"role": "assistant", "content": "a"}), chunk({}, "stop"), b"[DONE]"]
+
+
 def test_a_body_that_ends_without_a_reason_is_truncated():
     opened = new_reader()
     opened.take(Event(event({"text": "a"}, usage={"promptTokenCount": 7}), b""))
@@ -164,7 +174,12 @@ def test_a_body_that_ends_without_a_reason_is_truncated():
 def test_a_malformed_call_is_an_error_and_never_a_stop():
     body = sse(event({"text": "a"}), event(finish="MALFORMED_FUNCTION_CALL"), event({"text": "b"}, finish="STOP"))
     _, error = payloads(body)
-    assert "malformed function call" in error_of(error)["message"]
+    assert error_of(error) == {
+        "message": "the model ended in a malformed function call",
+        "type": "server_error",
+        "param": None,
+        "code": "provider_error",
+    }
     assert probe.carried_status(json.dumps(error).encode()) is None
 
 
@@ -182,6 +197,12 @@ ERRORS = [
         id="an object in a list",
     ),
     pytest.param(
+        b'[{"error":null},{},{"error":{"code":500,"message":"second"}}]',
+        {"message": "second", "type": "server_error", "param": None, "code": "500"},
+        500,
+        id="the first that says something",
+    ),
+    pytest.param(
         b'{"type":"error","error":{"type":"CreditsError","message":"spent","code":"429"}}',
         {"message": "spent", "type": "CreditsError", "param": None, "code": "429"},
         429,
@@ -194,7 +215,7 @@ ERRORS = [
         id="a text",
     ),
     pytest.param(
-        b'{"error":{"status":500}}',
+        b'{"error":{"status":500,"message":""}}',
         {
             "message": "the provider sent an error without a message",
             "type": "server_error",
@@ -255,6 +276,8 @@ def test_of_the_details_only_the_wait_is_told():
     ).encode()
     told = reader.error_payload(payload)
     assert b"SECRET" not in told
+    wait = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
+    assert json.loads(told)["error"]["details"] == [wait]
     reading = ratelimit.read(told, (), now=0.0, ceiling=60.0)
     assert reading == ratelimit.read(payload, (), now=0.0, ceiling=60.0)
     assert reading.retry_after == 34.0
@@ -287,7 +310,8 @@ def test_lines_that_are_no_data_are_ignored_and_a_payload_may_take_several():
 def test_a_gateways_own_end_marker_ends_what_is_complete_and_nothing_else():
     whole = sse(event({"text": "a"}, finish="STOP"))
     assert payloads(whole + sse(b"[DONE]", event({"text": "late"}))) == payloads(whole)
-    assert payloads(sse(event({"text": "a"}), b"[DONE]")) == [chunk({"role": "assistant", "content": "a"})]
+    cut = sse(event({"text": "a"}))
+    assert payloads(cut + sse(b"[DONE]", event({"text": "late"}, finish="STOP"))) == payloads(cut)
     assert payloads(sse(b"", b"  ")) == []
 
 

@@ -195,8 +195,6 @@ def _args(raw: Raw) -> Raw:
 
 def _object(text: str) -> Raw | None:
     """*text* where it is a JSON object."""
-    if not text.lstrip().startswith("{"):
-        return None
     data = text.encode()
     try:
         _members(data)

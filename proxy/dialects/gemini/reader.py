@@ -79,7 +79,7 @@ class Reader:
         if self._over:
             return []
         self._over = True
-        usage = answer.chat_usage(self._usage, self._cached) if self._usage is not ABSENT else None
+        usage = answer.chat_usage(self._usage, self._cached)
         tail = b"]}" if usage is None else b'],"usage":' + _encode(usage) + b"}"
         if not self.complete:
             return [] if usage is None else [_event(self._head + tail)]
@@ -90,7 +90,7 @@ class Reader:
     def _note(self, found: Answer) -> None:
         """Figures are running totals, so that the last ones count."""
         metadata = found.usage_metadata
-        if metadata is not ABSENT and answer.begins(metadata) == b"{":
+        if answer.begins(metadata) == b"{":
             self._usage = metadata
             if _CACHED in bytes(metadata):
                 self._cached = metadata
@@ -118,7 +118,7 @@ class Reader:
         if not word:
             return []
         if word == DONE:  # gateways in front of Google may end their streams so
-            return self.finish() if self.complete else []
+            return self.finish()
         return self._fail(error_payload(payload))
 
     def _fail(self, error: bytes) -> list[Event]:
