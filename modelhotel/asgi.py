@@ -26,6 +26,7 @@ from modelhotel.ops.limited import Limited  # noqa: E402
 from modelhotel.ops.metrics import Metrics  # noqa: E402
 from providers.upstream import select  # noqa: E402
 from proxy import app as data_plane  # noqa: E402
+from proxy.limits.gate import LIMITER  # noqa: E402
 
 
 def _headers() -> tuple[tuple[bytes, bytes], ...]:
@@ -44,6 +45,11 @@ def _limited(app: App) -> App:
     return Limited(app, settings.MH.trusted_proxies, _headers_to, settings.STATIC_URL)
 
 
+async def _close() -> None:
+    await select.aclose_all()
+    await LIMITER.aclose()
+
+
 health = Health()
 lifecycle = Lifecycle(settings.MH, health, services.services)
 application = Front(
@@ -51,7 +57,7 @@ application = Front(
     events=EventStreams(_limited(EventStream.as_asgi())),
     control=_limited(_behind_static(cast(App, django))),
     health=health,
-    lifespan=Lifespan(lifecycle.start, lifecycle.stop, select.aclose_all),
+    lifespan=Lifespan(lifecycle.start, lifecycle.stop, _close),
     headers=_headers_to,
     metrics=Metrics(settings.MH, _headers_to),
 )

@@ -93,6 +93,19 @@ def _slots(url: str, channel: str, relay: "Relay") -> Service:
     return Service("slots", start, claims.stop)
 
 
+def _limits(url: str, channel: str) -> Service:
+    """The token buckets of all processes together; each budget's events are told by one of them."""
+    from modelhotel.ops.limit_store import RedisBuckets
+
+    store = RedisBuckets(url, f"{channel}:limits")
+
+    def start() -> None:
+        store.start()
+        LIMITER.share(store)
+
+    return Service("shared limits", start, store.stop)
+
+
 def stop_app_log() -> None:
     """Last of all, so that what the others said on their way down is in it."""
     logqueue.flush()
@@ -111,6 +124,7 @@ def _relay(env: Environment) -> Sequence[Service]:
         Service("relay", relay.start, relay.stop),
         _circuits(env.redis_url, channel, relay),
         _slots(env.redis_url, channel, relay),
+        _limits(env.redis_url, channel),
     )
 
 

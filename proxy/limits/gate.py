@@ -296,6 +296,15 @@ class Limiter:
 
     # -- life
 
+    def share(self, store: Shared) -> None:
+        """Count together with other processes from here on."""
+        self.shared, self.budgets.first = store, store.first
+
+    async def aclose(self) -> None:
+        """Before the event loop ends."""
+        if self.shared is not None:
+            await self.shared.aclose()
+
     def sweep(self) -> None:
         """From any thread, every few minutes."""
         self.buckets.sweep(time.monotonic())

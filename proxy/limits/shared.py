@@ -29,3 +29,7 @@ class Shared(Protocol):
     async def first(self, name: str, seconds: float) -> bool:
         """Whether nobody has said *name* in the last *seconds*; True where that can not be known."""
         ...
+
+    async def aclose(self) -> None:
+        """Before the event loop ends."""
+        ...
