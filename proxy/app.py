@@ -7,7 +7,8 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -139,51 +140,48 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
             await send({"type": "websocket.close", "code": 1000})
         return
     call = _Call(scope, receive, send)
+    method: str = scope["method"]
+    path: str = scope["path"]
+    if path.endswith("/"):
+        path = path[:-1]
+    endpoint = ENDPOINTS.get(path)
+    if path == COUNT_TOKENS or (endpoint is not None and endpoint.dialect == "messages"):
+        call.speak_messages()
     try:
-        endpoint = ENDPOINTS.get(scope["path"])
-        if endpoint is not None and endpoint.dialect == "chat" and scope["method"] == "POST":
-            await _ask(call, endpoint)
-        else:
-            await _route(call)
+        if method != "OPTIONS" or b"origin" not in call.headers:
+            asked = LIMITER.address(call)
+            if asked is not None and not await asked:
+                return
+        await _route(call, method, path, endpoint)
     except Exception:
         log.exception("proxy: request failed", extra={"attrs": {"request": call.request_hash}})
         if not call.answered:
             await call.say(_INTERNAL)
 
 
-async def _route(call: _Call) -> None:
-    method: str = call.scope["method"]
-    path: str = call.scope["path"]
-    if path.endswith("/"):
-        path = path[:-1]
-    endpoint = ENDPOINTS.get(path)
-    if path == COUNT_TOKENS or (endpoint is not None and endpoint.dialect == "messages"):
-        call.speak_messages()
-    if method != "OPTIONS" or b"origin" not in call.headers:
-        asked = LIMITER.address(call)
-        if asked is not None and not await asked:
-            return None
+def _route(call: _Call, method: str, path: str, endpoint: Endpoint | None) -> Coroutine[Any, Any, None]:
+    """What answers the request: the next gate, or a refusal."""
     if endpoint is not None:
         if method == "POST":
-            return await _ask(call, endpoint)
+            return _ask(call, endpoint)
         allow = _POST
     elif path == COUNT_TOKENS:
         if method == "POST":
-            return await _count(call)
+            return _count(call)
         allow = _POST
     elif path == MODELS or path.startswith(_MODEL):
         if method in ("GET", "HEAD"):
-            return await _models(call, path)
+            return _models(call, path)
         allow = _GET
     else:
         allow = b""
     if method == "OPTIONS" and b"origin" in call.headers:
-        return await call.reply(204, b"", ())
+        return call.reply(204, b"", ())
     if allow:
         wrong = answers.error(405, "method not allowed", answers.METHOD_NOT_SUPPORTED)
-        return await call.say(wrong, (b"allow", allow))
+        return call.say(wrong, (b"allow", allow))
     shown = f"unknown endpoint: {method} {call.scope['path'][:_PATH_SHOWN]}"
-    await call.say(answers.error(404, shown, answers.UNKNOWN_URL))
+    return call.say(answers.error(404, shown, answers.UNKNOWN_URL))
 
 
 # -- gate 2: the virtual key
