@@ -64,11 +64,10 @@ def code_of(kind: str, status: int) -> str:
     return _CODE_OF_KIND.get(kind, kind)
 
 
-def envelope(status: int, message: str, code: str | None, param: str | None = None) -> bytes:
-    """The error object as JSON."""
-    return msgspec.json.encode(
-        {"error": {"message": message, "type": error_type(status), "param": param, "code": code}}
-    )
+def envelope(status: int, message: str, code: str | None, param: str | None = None, *, own_type: str = "") -> bytes:
+    """The error object as JSON; *own_type* is what a provider calls it."""
+    told = {"message": message, "type": own_type or error_type(status), "param": param, "code": code}
+    return msgspec.json.encode({"error": told})
 
 
 def error(

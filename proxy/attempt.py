@@ -331,6 +331,11 @@ class Attempt(ABC):
     async def _refused(self, response: Response) -> Failure:
         return self._judge_refusal(await refusals.read(response, until=self._until), http=True)
 
+    @property
+    def _foreign(self) -> bool:
+        """Whether it is spoken to in a dialect whose errors the client does not know."""
+        return False
+
     def _teaches(self, status: int) -> bool:
         """Whether a refusal with *status* is looked at."""
         return False
@@ -367,7 +372,14 @@ class Attempt(ABC):
     def _judge_refusal(self, refused: Refused, *, http: bool, healed: bool = False) -> Failure:
         """An error by its effective status; see :func:`refusals.judge`."""
         failure, judgement = refusals.judge(
-            refused, self._candidate, self._policy, self._board, self._secrets, http=http, healed=healed
+            refused,
+            self._candidate,
+            self._policy,
+            self._board,
+            self._secrets,
+            http=http,
+            healed=healed,
+            foreign=self._foreign,
         )
         failure.text = self._keep(refused.error.text) or failure.text
         if failure.reading is not None:

@@ -96,6 +96,10 @@ class ChatAttempt(Attempt):
         attrs = {**self.attrs, "model": self._model.model_id, "mode": mode}
         log.info("proxy: routing via responses api", extra={"attrs": attrs})
 
+    @property
+    def _foreign(self) -> bool:
+        return self._egress in (egress.MESSAGES, egress.GEMINI)
+
     def _teaches(self, status: int) -> bool:
         if status == 400:
             return True

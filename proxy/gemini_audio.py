@@ -51,6 +51,10 @@ class GeminiAudio(PassThrough):
         headers = [JSON_TYPE, *provider.kind.auth_headers(candidate.key, "gemini")]
         return Request("POST", url, headers, self.body(self._exchange, candidate))
 
+    @property
+    def _foreign(self) -> bool:
+        return self.translated(self._candidate)
+
     async def _take(self, response: Response) -> Failure | None:
         if not self.translated(self._candidate):
             return await super()._take(response)

@@ -55,12 +55,20 @@ async def _body(response: Response, limit: int, until: float) -> tuple[bytes, bo
 
 
 def judge(
-    refused: Refused, candidate: Candidate, policy: Policy, board: Board, secrets: Secrets, *, http: bool, healed: bool
+    refused: Refused,
+    candidate: Candidate,
+    policy: Policy,
+    board: Board,
+    secrets: Secrets,
+    *,
+    http: bool,
+    healed: bool,
+    foreign: bool = False,
 ) -> tuple[Failure, Judgement]:
     """The failure, its *text* being ours, and what the breaker is told.
 
     *http*: the status came as an HTTP status. *healed*: a 400 in spite of what was done about it; no phrase moves it
-    on (6.3.8).
+    on (6.3.8). *foreign*: in a dialect whose errors the client does not know.
     """
     status, error = refused.effective, refused.error
     too_long = reasons.too_long(status, error)
@@ -84,7 +92,7 @@ def judge(
     )
     as_it_is = status == 429 and not policy.on_rate_limit
     answer = terminal.of_refusal(
-        refused, kind, reason, candidate.provider.name, secrets, as_it_is=as_it_is, reading=reading
+        refused, kind, reason, candidate.provider.name, secrets, as_it_is=as_it_is, reading=reading, foreign=foreign
     )
     return Failure(kind, reason, refused.shown, answer, moves_on, http, too_long, reading=reading), judgement
 

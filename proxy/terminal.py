@@ -77,24 +77,35 @@ def of_refusal(
     *,
     as_it_is: bool,
     reading: Reading | None = None,
+    foreign: bool = False,
 ) -> Answer:
     """The answer of failover-loop 13.3. *as_it_is*: a 429 that may not fail over (README decision 47); *reading*: what
-    one that may said.
+    one that may said. *foreign*: the provider's error object is none of the client's dialect, and made anew (39).
     """
     status, error = client_status(refused.effective), refused.error
     if as_it_is:
         headers = tuple(h for h in refused.headers if h[0] == b"retry-after" or b"ratelimit" in h[0])
         if error.json and refused.whole:
-            return Answer(status, secrets.mask_json(refused.body), (JSON, *headers))
+            body = _made_anew(refused, kind, status, secrets) if foreign else secrets.mask_json(refused.body)
+            return Answer(status, body, (JSON, *headers))
         text = secrets.clean(error.text) or told(reason, provider, refused.shown)
         return Answer(status, answers.envelope(status, text, answers.code_of(kind, status)), (JSON, *headers))
     message = told(reason, provider, refused.shown)
     if 400 <= refused.effective < 500 and refused.effective not in _HIDDEN:
-        if error.json and error.stated and refused.whole:
-            return Answer(status, secrets.mask_json(refused.body), (JSON,))
+        stated = error.stated or (foreign and bool(error.message))  # Google wraps its errors in an array
+        if error.json and stated and refused.whole:
+            body = _made_anew(refused, kind, status, secrets) if foreign else secrets.mask_json(refused.body)
+            return Answer(status, body, (JSON,))
         if not error.json and refused.whole and error.text:
             message = secrets.clean(error.text)
     return answers.error(status, message, _code(refused, kind, status), retry_after=wait_of(reading))
+
+
+def _made_anew(refused: Refused, kind: str, status: int, secrets: Secrets) -> bytes:
+    """An error object of the provider's in OpenAI's shape, with its message and type."""
+    error = refused.error
+    message, own_type = secrets.mask(error.message) or reasons.FAILED, secrets.mask(error.type)
+    return answers.envelope(status, message, _code(refused, kind, status), own_type=own_type)
 
 
 def wait_of(reading: Reading | None) -> int | None:

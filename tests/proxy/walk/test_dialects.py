@@ -370,6 +370,33 @@ async def test_the_other_way_of_thinking_is_learned(stage: Stage, provider_a: Fa
     assert provider_a.calls[2].json == second
 
 
+@pytest.mark.parametrize("code", [400, 422])
+async def test_an_error_of_another_dialect_is_told_in_the_clients(stage: Stage, provider_a: FakeProvider, code: int):
+    """README decision 39 of the specification."""
+    stage.member("A", provider_a.url, kind="anthropic-messages", key="sk-ant-0123456789abcdef")
+    said = "max_tokens: 5 > 4, says sk-ant-0123456789abcdef"
+    body = {"type": "error", "error": {"type": "invalid_request_error", "message": said}, "request_id": "req_1"}
+    provider_a.script(status(code, body))
+    got = await stage.ask("A/m")
+    assert got.said == (code, "max_tokens: 5 > 4, says [redacted]")
+    assert (got.error["type"], got.error["param"]) == ("invalid_request_error", None)
+    native = client("POST", "/v1/messages", key=KEY, json={"model": "A/m", **ASK})
+    assert (await native.run()).json == {
+        **body,
+        "error": {"type": "invalid_request_error", "message": "max_tokens: 5 > 4, says [redacted]"},
+    }
+
+
+async def test_a_rate_limit_that_stays_is_told_in_the_clients_dialect_too(stage: Stage, provider_a: FakeProvider):
+    stage.member("A", provider_a.url, kind="anthropic-messages")
+    stage.set(failover_on_rate_limit="false")
+    said = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+    provider_a.script(status(429, said, headers={"Retry-After": "7"}))
+    got = await stage.ask("A/m")
+    assert got.said == (429, "slow down") and got.error["type"] == "rate_limit_error"
+    assert got.header("retry-after") == "7"
+
+
 # -- chat, spoken to Gemini
 
 

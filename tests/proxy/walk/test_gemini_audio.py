@@ -192,6 +192,13 @@ async def test_a_status_fails_over_as_everywhere(google: Google):
     assert [entry[:3] for entry in google.stage.trail] == [(0, "A", 503), (1, "B", 200)]
 
 
+async def test_an_error_is_told_in_the_clients_dialect(google: Google):
+    google.script(status(400, [{"error": {"code": 400, "message": "no such voice", "status": "INVALID_ARGUMENT"}}]))
+    got = await google.stage.post(SPEECH, f"A/{TTS}", input="Hello")
+    assert got.said == (400, "no such voice")
+    assert (got.error["type"], got.error["code"]) == ("invalid_request_error", "provider_error")
+
+
 # -- transcriptions
 
 
