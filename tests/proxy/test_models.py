@@ -223,9 +223,10 @@ def test_a_list_that_can_not_be_made_is_our_fault(hotel, monkeypatch):
 
 
 def test_an_unexpected_fault_of_resolution_says_nothing_on_the_wire(hotel, monkeypatch):
-    async def broken(*args, **kwargs):
+    def broken(*args, **kwargs):
         raise ValueError("secret detail")
 
+    monkeypatch.setattr(resolve, "everyday", broken)
     monkeypatch.setattr(resolve, "resolve", broken)
     assert chat(hotel.key, {"model": "hotel/g"}).said == (500, "failed to resolve model")
 
