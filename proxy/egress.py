@@ -20,7 +20,7 @@ from proxy.dialects.responses import reader as of_responses
 from proxy.dialects.responses import reroute
 from proxy.dialects.responses.reroute import Requirements
 from proxy.exchange import Exchange
-from proxy.repairs import Repair
+from proxy.repairs import NOTHING, Repair
 from proxy.stream import probe
 from proxy.stream.probe import Meaning
 
@@ -92,12 +92,13 @@ class _Messages(_Translated):
     heals = True
 
     def request(self, exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Request:
-        model_id = candidate.model.model_id
+        model_id, known = candidate.model.model_id, repair or NOTHING
         body = messages.egress.build(
             chat.to_translate(exchange.body, model_id=model_id, repair=repair),
             model=model_id,
             stream=exchange.stream,
-            thinking=(repair.thinking if repair is not None else "") or "adaptive",
+            thinking=known.thinking or "adaptive",
+            rejected=known.rejected,
         )
         return _post(candidate, MESSAGES_PATH, body, self.name)
 

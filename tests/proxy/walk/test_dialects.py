@@ -272,6 +272,30 @@ async def test_the_beta_header_goes_to_native_candidates_alone(
     assert provider_b.calls[0].headers.get("anthropic-beta") is None
 
 
+async def test_a_signature_of_gemini_comes_back_to_it(stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+    """v1-api 78"""
+    stage.member("A", provider_a.url, kind="vertex-express")
+    stage.member("B", provider_b.url, kind="anthropic")
+    provider_b.script(body(NATIVE))
+    signed = {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "CvQB+/sig=="}
+    candidate = {"content": {"role": "model", "parts": [signed]}, "finishReason": "STOP"}
+    path = "/v1/publishers/google/models/m:generateContent"
+    provider_a.route("POST", path, body({"candidates": [candidate]}))
+    got = await stage.say("/messages", "A/m", **ASK)
+    (use,) = got.json["content"]
+    assert (use["type"], use["name"], use["input"]) == ("tool_use", "f", {"a": 1})
+    result = {"type": "tool_result", "tool_use_id": use["id"], "content": "r"}
+    said = [*USER, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    for model in ("A/m", "B/m"):
+        assert (await stage.say("/messages", model, max_tokens=9, messages=said)).status == 200
+    assert provider_a.requests[1].json["contents"][1]["parts"] == [signed]
+    turns = provider_b.calls[0].json["messages"]
+    plain_id = use["id"].partition("_thoughtsig_")[0]
+    assert plain_id and plain_id != use["id"]
+    assert turns[1]["content"] == [{**use, "id": plain_id}]
+    assert turns[2]["content"] == [{**result, "tool_use_id": plain_id}]
+
+
 # -- count_tokens
 
 
@@ -395,6 +419,15 @@ async def test_a_rate_limit_that_stays_is_told_in_the_clients_dialect_too(stage:
     got = await stage.ask("A/m")
     assert got.said == (429, "slow down") and got.error["type"] == "rate_limit_error"
     assert got.header("retry-after") == "7"
+
+
+async def test_thinking_that_is_refused_is_left_out(stage: Stage, provider_a: FakeProvider):
+    stage.member("A", provider_a.url, kind="anthropic-messages")
+    refused = status(400, {"type": "error", "error": {"type": "x", "message": "`thinking` is not permitted here"}})
+    provider_a.script(refused, body(NATIVE))
+    assert (await stage.ask("A/m", reasoning_effort="high", temperature=0.2)).status == 200
+    second = provider_a.calls[1].json
+    assert second == {"model": "m", "max_tokens": 4096, "temperature": 0.2, "messages": USER}
 
 
 # -- chat, spoken to Gemini
