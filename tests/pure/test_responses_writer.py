@@ -502,7 +502,9 @@ def test_what_follows_the_finish_reason_is_ignored_but_for_usage():
 
 def test_only_the_first_choice_counts():
     other = {"index": 1, "delta": {"content": "b"}, "finish_reason": "length"}
-    found = stream(chunk({"content": "a"}), frame({"choices": [other]}), chunk({"content": "c"}))
+    plain = {"index": 1, "delta": {"content": "b"}, "finish_reason": None}
+    both = {"choices": [{"index": 0, "delta": {"content": "c"}}, plain]}
+    found = stream(chunk({"content": "a"}), frame({"choices": [other]}), frame({"choices": [plain]}), frame(both))
     assert [item["content"][0]["text"] for item in found[-1]["response"]["output"]] == ["ac"]
     assert found[-1]["type"] == "response.completed"
 

@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -30,7 +30,7 @@ class _Delta(msgspec.Struct, gc=False):
 class _Choice(msgspec.Struct, gc=False):
     delta: _Delta
     finish_reason: None = None
-    index: int = 0
+    index: Literal[0] = 0
 
 
 class _Chunk(msgspec.Struct, gc=False):
@@ -38,6 +38,8 @@ class _Chunk(msgspec.Struct, gc=False):
     usage: None = None
     error: None = None
 
+
+_DATA, _BLANK = b"data: ", b"\n\n"
 
 _chunk = msgspec.json.Decoder(_Chunk).decode
 _value = msgspec.json.Decoder().decode
@@ -105,6 +107,10 @@ class Writer:
 
     def feed(self, frames: bytes) -> bytes:
         """The events for what whole chat events say."""
+        if frames.startswith(_DATA) and frames.endswith(_BLANK) and b"\r" not in frames and self._framer.at_rest:
+            payloads = frames[len(_DATA) : -len(_BLANK)].split(_BLANK + _DATA)
+            if frames.count(b"\n") == len(_BLANK) * len(payloads):  # the usual form, nothing but payloads
+                return b"".join([self._payload(payload) for payload in payloads])
         return b"".join([self._event(event) for event in self._framer.feed(frames)])
 
     def end(self) -> bytes:
@@ -117,16 +123,14 @@ class Writer:
         return self._fail(failure(message, kind))
 
     def _event(self, event: Event) -> bytes:
-        payload = event.data
         if self._over:
             return b""
-        if payload is None:
-            return event.without_data()
-        if event.rest:
-            return event.without_data() + self._payload(payload)
-        return self._payload(payload)
+        comments = event.without_data() if event.rest else b""
+        return comments if event.data is None else comments + self._payload(event.data)
 
     def _payload(self, payload: bytes) -> bytes:
+        if self._over:
+            return b""
         message = self._turn.message
         if message is not None and not self._finish:
             try:
