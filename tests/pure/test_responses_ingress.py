@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.body import Asked, BadBody
@@ -592,6 +592,7 @@ NAMES = st.sampled_from(("role", "content", "name", "tools", "call_id", "output"
 THING = st.builds(lambda kind, rest: {**rest, "type": kind}, KINDS, st.dictionaries(NAMES, JSON)) | JSON
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.fixed_dictionaries({"model": st.just("m")}, optional={
     "input": st.lists(THING, max_size=3) | JSON, "tools": st.lists(THING, max_size=3) | JSON, "tool_choice": JSON,
     "instructions": JSON, "text": JSON, "reasoning": JSON, "store": JSON, "stream": JSON, "metadata": JSON,
@@ -609,6 +610,7 @@ def test_whatever_comes_is_a_chat_request_or_a_refusal(body):
         assert tool["function"]["name"]
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=60))
 def test_whatever_bytes_come_are_refused_or_read(raw):
     for body in (raw, b'{"model":"a","input":' + raw + b"}", b'{"model":"a","tools":' + raw + b"}"):

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.dialects.responses import native
@@ -225,6 +225,7 @@ NAMES = st.sampled_from(("delta", "item", "response", "error", "sequence_number"
 EVENTS = st.builds(lambda kind, rest: {**rest, "type": kind}, KINDS, st.dictionaries(NAMES, JUNK)) | JUNK
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(EVENTS.map(lambda one: json.dumps(one).encode()) | st.binary(max_size=8), max_size=4))
 def test_whatever_comes_the_end_is_in_form(payloads):
     one = watched(*(Event(payload, b"") for payload in payloads))

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.dialects.responses import egress
@@ -412,6 +412,7 @@ def joined(found: list[Any]) -> dict:
     }
 
 
+@settings(max_examples=60, deadline=None)
 @given(answers(), st.data())
 def test_a_stream_says_what_the_whole_answer_says(answer, data):
     response, events = answer
@@ -452,6 +453,7 @@ EVENT = st.builds(
 )
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(EVENT.map(lambda one: sse(one)) | st.binary(max_size=10), max_size=5))
 def test_whatever_comes_is_a_chat_stream(pieces):
     out = taken(*pieces)

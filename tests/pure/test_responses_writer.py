@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.dialects.base import Untranslatable
@@ -632,6 +632,7 @@ def without_ids(value: Any) -> Any:
     return [without_ids(part) for part in value] if isinstance(value, list) else value
 
 
+@settings(max_examples=60, deadline=None)
 @given(answers(), st.sampled_from(("stop", "length", "tool_calls")), st.booleans(), st.data())
 def test_a_stream_says_what_the_whole_answer_says(answer, finish, spends, data):
     """Part of v1-api 81: however the bytes were cut."""
@@ -668,6 +669,7 @@ JUNK = st.recursive(
 CHUNK = st.builds(lambda delta, finish: {"choices": [{"delta": delta, "finish_reason": finish}]}, JUNK, JUNK) | JUNK
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(CHUNK.map(frame) | st.binary(max_size=10), max_size=5))
 def test_whatever_comes_the_events_stay_in_form(frames):
     found = stream(*frames)
@@ -675,6 +677,7 @@ def test_whatever_comes_the_events_stay_in_form(frames):
     assert kinds(found)[-1] in ("completed", "incomplete", "failed")
 
 
+@settings(max_examples=60, deadline=None)
 @given(JUNK, st.binary(max_size=10))
 def test_whatever_whole_answer_comes(junk, raw):
     for body in (json.dumps(junk).encode(), json.dumps({"choices": [{"message": junk}]}).encode(), raw):

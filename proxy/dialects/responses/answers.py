@@ -57,7 +57,7 @@ def chat_usage(raw: Raw | None) -> Members | None:
         ("prompt_tokens_details", "input_tokens_details"),
         ("completion_tokens_details", "output_tokens_details"),
     ):
-        if not raws.absent(usage.get(theirs)):
+        if raws.value(usage.get(theirs)) is not None:  # an unreadable count costs only itself
             found[ours] = usage[theirs]
     if "total_tokens" not in found and (read := usages.read(raws.json(found))) is not None:
         found["total_tokens"] = raws.json(read.total)

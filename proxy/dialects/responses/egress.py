@@ -1,7 +1,6 @@
 """A chat request as ``/v1/responses`` is asked it, and its whole answer (v1-api 16, failover-loop 6.3.6). Pure."""
 
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -181,20 +180,16 @@ def _format(raw: Raw | None) -> dict[str, Any] | None:
 # -- the answer
 
 
-def _hex() -> str:
-    return uuid.uuid4().hex
-
-
-def chat_id(response_id: str, new_id: Callable[[], str] = _hex) -> str:
+def chat_id(response_id: str, new_id: Callable[[], str] = raws.hex32) -> str:
     """``chatcmpl-`` and what follows ``resp_``."""
     return f"chatcmpl-{response_id.removeprefix('resp_') or new_id()}"
 
 
 def to_chat(
-    payload: bytes, *, model: str, new_id: Callable[[], str] = _hex, now: Callable[[], float] = time.time
+    payload: bytes, *, model: str, new_id: Callable[[], str] = raws.hex32, now: Callable[[], float] = time.time
 ) -> bytes:
     """A Response object as a chat completion of *model*. Raises Untranslatable."""
-    response = raws.members(payload)
+    response = raws.members(payload) if raws.utf8(payload) else None
     if response is None or not (raws.filled(response.get("id")) or raws.filled(response.get("status"))):
         raise Untranslatable("the answer is not a Response object")
     status = raws.text(response.get("status"))

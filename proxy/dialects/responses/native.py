@@ -1,7 +1,6 @@
 """Responses as it came: the client's own body to OpenAI, and OpenAI's answer untouched (v1-api 13.6). Pure."""
 
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -96,10 +95,6 @@ def _read(payload: bytes) -> _Known:
     )
 
 
-def _hex() -> str:
-    return uuid.uuid4().hex
-
-
 class Native:
     """One native stream, whose bytes go out as they came.
 
@@ -110,7 +105,7 @@ class Native:
 
     TRUNCATED = "stream truncated: upstream closed before a terminal event"
 
-    def __init__(self, *, new_id: Callable[[], str] = _hex, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, new_id: Callable[[], str] = raws.hex32, now: Callable[[], float] = time.time) -> None:
         self.chunks = 0
         self.delivered = False
         self.complete = False
@@ -147,7 +142,7 @@ class Native:
             self._end(kind, known, payload)
         elif not kind and raws.filled(known.error):
             self.error = payload
-        elif known.response is not _NO_TEXT:
+        elif known.response is not _NO_TEXT and raws.utf8(payload):
             self._response = known.response
 
     def _deliver(self, text: str) -> None:

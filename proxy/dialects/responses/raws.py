@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from modelhotel.core import ids
 from proxy.dialects.base import Members
 from proxy.dialects.chat import populated
 
@@ -27,6 +28,22 @@ _members = msgspec.json.Decoder(Members).decode
 _items = msgspec.json.Decoder(list[Raw]).decode
 _text = msgspec.json.Decoder(str).decode
 _value = msgspec.json.Decoder().decode
+
+
+def hex32() -> str:
+    """The variable part of an id: 32 random hex digits."""
+    return ids.hex16() + ids.hex16()
+
+
+def utf8(payload: bytes) -> bool:
+    """Whether text is what it should be; members that stay bytes are not looked at otherwise."""
+    if payload.isascii():
+        return True
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def json(value: object) -> Raw:

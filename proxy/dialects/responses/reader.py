@@ -1,7 +1,6 @@
 """A provider's Responses stream as a chat stream (v1-api 16, failover-loop 6.3.6 and 10.2). Pure."""
 
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -41,10 +40,6 @@ class _Text(msgspec.Struct, tag_field="type", tag=TEXT_DELTA, gc=False):
 _text = msgspec.json.Decoder(_Text).decode
 
 
-def _hex() -> str:
-    return uuid.uuid4().hex
-
-
 class _Call:
     """A function call; *number* is its index in chat. *said*: some of its arguments went out."""
 
@@ -56,7 +51,9 @@ class _Call:
 class Reader:
     """One answer of *model*."""
 
-    def __init__(self, model: str, *, new_id: Callable[[], str] = _hex, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, model: str, *, new_id: Callable[[], str] = raws.hex32, now: Callable[[], float] = time.time
+    ) -> None:
         self._model = model
         self._new_id = new_id
         self._now = now
@@ -90,7 +87,7 @@ class Reader:
         return []
 
     def _general(self, payload: bytes) -> list[Event]:
-        members = raws.members(payload)
+        members = raws.members(payload) if raws.utf8(payload) else None
         if members is None:
             return []
         kind = raws.text(members.get("type"))

@@ -1,7 +1,6 @@
 """A chat answer as the Responses client gets it: one Response object, or events (v1-api 13.4 and 13.5). Pure."""
 
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -45,10 +44,6 @@ _chunk = msgspec.json.Decoder(_Chunk).decode
 _value = msgspec.json.Decoder().decode
 
 
-def _hex() -> str:
-    return uuid.uuid4().hex
-
-
 def _mute(_kind: str, **_members: object) -> bytes:
     return b""
 
@@ -59,7 +54,9 @@ class Writer:
     *new_id* gives the variable part of ids (32 hex digits), *now* the seconds since 1970.
     """
 
-    def __init__(self, own: Members, *, new_id: Callable[[], str] = _hex, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, own: Members, *, new_id: Callable[[], str] = raws.hex32, now: Callable[[], float] = time.time
+    ) -> None:
         self._envelope = Envelope(own, f"resp_{new_id()}", int(now()))
         self._names = origins(own)
         self._new_id = new_id
