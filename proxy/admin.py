@@ -10,14 +10,19 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
 )
 
+from modelhotel.core.limitbounds import PERIODS
 from modelhotel.core.verbadmin import VerbAdmin, VerbForm, actor_of, before_delete, column, moment, value_column
 from providers.cache import SNAPSHOT
 from providers.models import Provider
 from proxy import verbs
+from proxy.limits.fields import FIELDS
 from proxy.models import VirtualKey
 
 
@@ -39,8 +44,42 @@ class KeyForm(VerbForm):
         help_text="Answers come without the model's reasoning.",
     )
 
+    rate_limit_rps = forms.FloatField(
+        label="Requests per second",
+        required=False,
+        widget=UnfoldAdminDecimalFieldWidget,
+        help_text="0 is unlimited. Empty, here and below: as the settings say.",
+    )
+    rate_limit_burst = forms.IntegerField(
+        label="Burst",
+        required=False,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="Requests at once after a quiet time.",
+    )
+    rate_limit_tpm = forms.IntegerField(
+        label="Tokens per minute",
+        required=False,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="Prompt and completion together.",
+    )
+    budget_usd = forms.FloatField(
+        label="Budget",
+        required=False,
+        widget=UnfoldAdminDecimalFieldWidget,
+        help_text="Dollars in a period, at the prices of the models. Requests beyond it are refused. Empty: none.",
+    )
+    budget_period = forms.ChoiceField(
+        label="Budget period",
+        required=False,
+        choices=[("", "No budget"), *((name, f"Per {name}, UTC") for name in PERIODS)],
+        widget=UnfoldAdminSelectWidget,
+    )
+
     class Meta:
-        fields = ("name", "allowed_providers", "strip_reasoning")
+        fields = ("name", "allowed_providers", "strip_reasoning", *FIELDS)
+
+    def clean_budget_period(self) -> str | None:
+        return self.cleaned_data["budget_period"] or None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -59,7 +98,7 @@ def _allowed(data: dict[str, Any]) -> list[str] | None:
 class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
     form = KeyForm
     empty_text = "No keys yet. Clients of /v1 need one."
-    list_display = ("name", "key_preview", "providers", "strips", "tokens_used", "used", "created")
+    list_display = ("name", "key_preview", "providers", "strips", "rates", "budget", "tokens_used", "used", "created")
     search_fields = ("name", "key_preview")
     search_help_text = "Name or preview"
     ordering = ("-created_at", "-id")
@@ -68,11 +107,15 @@ class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
     def get_fieldsets(self, request: HttpRequest, obj: VirtualKey | None = None) -> Any:
         may = ("every_provider", "allowed_providers")
         if obj is None:
-            return ((None, {"fields": ("name", *may, "strip_reasoning")}),)
+            return (
+                (None, {"fields": ("name", *may, "strip_reasoning")}),
+                ("Limits", {"fields": FIELDS}),
+            )
         if not self.has_change_permission(request, obj):
             may = ("providers",)  # type: ignore[assignment]
         return (
             (None, {"fields": ("name", *may, "strip_reasoning")}),
+            ("Limits", {"fields": FIELDS}),
             ("State", {"fields": ("key_preview", "tokens_used", "used", "created")}),
         )
 
@@ -80,12 +123,13 @@ class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
 
     def verb_create(self, request: HttpRequest, data: dict[str, Any]) -> VirtualKey:
         given = {"name": data["name"], "allowed_providers": _allowed(data), "strip_reasoning": data["strip_reasoning"]}
+        given |= {name: data[name] for name in FIELDS if name in data}
         key, plain = verbs.create(given, actor_of(request))
         request.plain_key = plain  # type: ignore[attr-defined]
         return key
 
     def verb_update(self, request: HttpRequest, obj: VirtualKey, data: dict[str, Any]) -> VirtualKey:
-        given: dict[str, Any] = {name: data[name] for name in ("name", "strip_reasoning") if name in data}
+        given: dict[str, Any] = {name: data[name] for name in ("name", "strip_reasoning", *FIELDS) if name in data}
         if "every_provider" in data or "allowed_providers" in data:
             shown = {"every_provider": obj.allowed_providers is None, "allowed_providers": obj.allowed_providers or []}
             given["allowed_providers"] = _allowed({**shown, **data})
@@ -125,6 +169,19 @@ class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
     @column("Reasoning", order="strip_reasoning")
     def strips(self, key: VirtualKey) -> str:
         return "stripped" if key.strip_reasoning else "kept"
+
+    @column("Own rates")
+    def rates(self, key: VirtualKey) -> str:
+        own = (
+            (key.rate_limit_rps, "unlimited" if key.rate_limit_rps == 0 else f"{key.rate_limit_rps or 0:g} rps"),
+            (key.rate_limit_burst, f"burst {key.rate_limit_burst}"),
+            (key.rate_limit_tpm, f"{key.rate_limit_tpm} tpm"),
+        )
+        return ", ".join(text for value, text in own if value is not None) or "none"
+
+    @column("Budget", order="budget_usd")
+    def budget(self, key: VirtualKey) -> str:
+        return "none" if key.budget_usd is None else f"${key.budget_usd:.2f} per {key.budget_period}"
 
 
 def _keys_that_shrink(providers: Sequence[Provider]) -> list[str]:

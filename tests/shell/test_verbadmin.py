@@ -529,6 +529,25 @@ def test_a_key_needs_at_least_one_provider_when_it_may_not_use_every_one(pages, 
 # -- requests
 
 
+def test_the_form_of_a_key_takes_and_shows_its_limits(pages):
+    form = {"name": "limited", "every_provider": "on", "rate_limit_rps": "2.5", "rate_limit_tpm": "1000"}
+    assert pages.post(url(VirtualKey, "add"), {**form, "budget_usd": "5", "budget_period": "week"}).status_code == 200
+    row = VirtualKey.objects.get(name="limited")
+    limits = row.rate_limit_rps, row.rate_limit_burst, row.rate_limit_tpm, row.budget_usd, row.budget_period
+    assert limits == (2.5, None, 1000, 5.0, "week")
+    shown = pages.get(url(VirtualKey, "changelist")).content.decode()
+    assert "2.5 rps, 1000 tpm" in shown and "$5.00 per week" in shown
+    kept = pages.post(url(row, "change"), {**form, "budget_usd": "6", "budget_period": "week", "rate_limit_burst": "7"})
+    row.refresh_from_db()
+    assert (kept.status_code, row.rate_limit_burst, row.budget_usd, row.rate_limit_rps) == (302, 7, 6.0, 2.5)
+    cleared = pages.post(url(row, "change"), {"name": "limited", "every_provider": "on"})
+    row.refresh_from_db()
+    assert (cleared.status_code, row.rate_limit_rps, row.budget_usd, row.budget_period) == (302, None, None, None)
+    refused = pages.post(url(VirtualKey, "add"), {**form, "name": "half", "budget_usd": "5"})
+    assert b"budget_usd and budget_period go together: set both or neither" in refused.content
+    assert not VirtualKey.objects.filter(name="half").exists()
+
+
 def test_the_list_of_requests_counts_nothing_and_finds_what_is_filtered(pages, house):
     for model, status, kind in (("hotel/glm-4.6", 200, None), ("Beta/solo", 502, "provider_error")):
         draft = Draft("chat", model_id=model, status_code=status, error_kind=kind, provider_id=str(house.beta.pk))

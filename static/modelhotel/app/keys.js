@@ -7,6 +7,7 @@ import { toast } from "./toast.js";
 import { debounce, h, onAddress, readAddress, writeAddress } from "./ui.js";
 import { CreatedDialog } from "./keys/created.js";
 import { KeyForm } from "./keys/form.js";
+import * as limits from "./keys/limits.js";
 import * as rules from "./keys/rules.js";
 
 const ADDRESS = "/api/virtual-keys";
@@ -25,6 +26,7 @@ export class KeysPage {
     this.mayChange = root.hasAttribute("data-may-change");
     const first = JSON.parse(document.getElementById("keys-data").textContent);
     this.keys = new Map(first.keys.map((key) => [key.id, key]));
+    this.defaults = first.defaults;
     this.setProviders(first.providers);
     this.base = `${location.origin}/v1`;
     this.deleted = new Set();
@@ -96,7 +98,7 @@ export class KeysPage {
 
   edit(key) {
     if (this.form) return;
-    this.form = new KeyForm(this.providers, key, (answer) => {
+    this.form = new KeyForm(this.providers, key, this.defaults, (answer) => {
       const { key: text, ...stored } = answer;
       this.put(stored);
       if (text) this.#created(answer);
@@ -189,7 +191,7 @@ export class KeysPage {
   }
 
   #told(fresh) {
-    const shape = (key) => key && JSON.stringify([key.name, key.allowed_providers, key.strip_reasoning]);
+    const shape = (key) => key && JSON.stringify([key.name, key.allowed_providers, key.strip_reasoning, ...limits.FIELDS.map((name) => key[name])]);
     const saving = fresh && this.form.send.disabled;
     if (!saving && shape(fresh) !== shape(this.form.key)) this.form.changedElsewhere(fresh);
   }
@@ -260,6 +262,7 @@ export class KeysPage {
       h("td", { class: "mh-keys-name" }, h("span", {}, key.name), key.owner_username && h("span", { class: "mh-why" }, key.owner_username), key.strip_reasoning && h("span", { class: "mh-chip", dataset: { tone: "muted" } }, "reasoning stripped")),
       h("td", {}, h("code", { class: "mh-keys-preview" }, key.key_preview)),
       h("td", {}, this.#access(names)),
+      ...limits.cells(key, this.defaults),
       h("td", {}, this.#time(key.created_at)),
       h("td", { class: "mh-num", title: exact(key.tokens_used) }, number(key.tokens_used)),
       h("td", {}, key.last_used_at ? this.#time(key.last_used_at) : h("span", { class: "mh-why" }, "never")),

@@ -3,6 +3,7 @@ import { ApiError, api, busy } from "../api.js";
 import { open } from "../dialog.js";
 import { toast } from "../toast.js";
 import { h } from "../ui.js";
+import { LimitFields } from "./limits.js";
 
 const ADDRESS = "/api/virtual-keys";
 /** Providers above which the pills get a filter. */
@@ -71,12 +72,13 @@ class Access {
 
 export class KeyForm {
   /** *key*: the one to change; null makes a new one. *saved* gets the API's answer. */
-  constructor(providers, key, saved) {
-    this.key = key;
+  constructor(providers, key, defaults, saved) {
+    this.key = this.fresh = key;
     this.saved = saved;
     this.name = h("input", { class: "mh-input", name: "name", maxlength: 100, autocomplete: "off", spellcheck: "false", autofocus: true, placeholder: "The client it is for, such as laptop", value: key ? key.name : "", "aria-describedby": "key-name-error" });
     this.nameError = h("p", { class: "mh-keys-error", id: "key-name-error", role: "alert" });
     this.access = new Access(providers, key ? key.allowed_providers : null);
+    this.limits = new LimitFields(key, defaults);
     this.accessError = h("p", { class: "mh-keys-error", role: "alert" });
     this.strip = h("input", { type: "checkbox", class: "mh-switch", role: "switch", checked: Boolean(key && key.strip_reasoning), "aria-describedby": "key-strip-note" });
     this.news = h("p", { class: "mh-keys-news", role: "status", hidden: true });
@@ -96,6 +98,7 @@ export class KeyForm {
       this.nameError,
       this.access.element,
       this.accessError,
+      this.limits.element,
       h("label", { class: "mh-keys-switch" }, this.strip, h("span", {}, "Strip reasoning")),
       h("p", { class: "mh-why", id: "key-strip-note" }, "Answers come without the model's reasoning."),
       h("div", { class: "mh-dialog-actions" }, h("button", { type: "button", class: "mh-btn mh-btn-quiet", "data-close": true }, "Cancel"), this.send),
@@ -113,6 +116,7 @@ export class KeyForm {
 
   /** The key as somebody else left it, null when it is gone: said, and what was typed here stays. */
   changedElsewhere(fresh) {
+    this.fresh = fresh ?? this.fresh;
     this.news.textContent = fresh
       ? "This key was changed elsewhere meanwhile. Saving changes only what you changed here."
       : "This key was deleted elsewhere meanwhile.";
@@ -125,11 +129,14 @@ export class KeyForm {
     this.accessError.textContent = access;
     if (name) this.name.setAttribute("aria-invalid", "true");
     else this.name.removeAttribute("aria-invalid");
+    this.limits.wrong("");
   }
 
-  /** What to send: for a key that exists its name and, of the rest, what was changed here. */
+  /** What to send: for a key that exists its name, its rates and, of the rest, what was changed here; null: nothing. */
   #body() {
-    const body = { name: this.name.value, allowed_providers: this.access.value, strip_reasoning: this.strip.checked };
+    const limits = this.limits.body(this.fresh);
+    if (!limits) return null;
+    const body = { ...limits, name: this.name.value, allowed_providers: this.access.value, strip_reasoning: this.strip.checked };
     if (this.key) {
       if (same(sorted(body.allowed_providers), sorted(this.key.allowed_providers))) delete body.allowed_providers;
       if (body.strip_reasoning === this.key.strip_reasoning) delete body.strip_reasoning;
@@ -139,8 +146,10 @@ export class KeyForm {
 
   async #save() {
     this.#wrong("", "");
+    const body = this.#body();
+    if (!body) return;
     try {
-      const answer = this.key ? await api("PUT", `${ADDRESS}/${this.key.id}`, this.#body()) : await api("POST", ADDRESS, this.#body());
+      const answer = this.key ? await api("PUT", `${ADDRESS}/${this.key.id}`, body) : await api("POST", ADDRESS, body);
       this.close();
       this.saved(answer);
     } catch (problem) {
@@ -154,6 +163,6 @@ export class KeyForm {
       this.#wrong(text, "");
       this.name.focus();
     } else if (text.startsWith("allowed_providers") || text.includes("provider access")) this.#wrong("", text);
-    else toast(text, "error");
+    else if (!this.limits.refused(text)) toast(text, "error");
   }
 }

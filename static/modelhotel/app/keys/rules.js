@@ -1,7 +1,7 @@
 // Which keys a view shows, and in which order. Pure.
 export const PER_PAGE = 10;
 /** Column -> the direction its first click sorts in. */
-export const SORTS = { name: "asc", created_at: "desc", tokens_used: "desc", last_used_at: "desc" };
+export const SORTS = { name: "asc", rate_limit_rps: "desc", rate_limit_burst: "desc", rate_limit_tpm: "desc", budget_usd: "desc", created_at: "desc", tokens_used: "desc", last_used_at: "desc" };
 
 const compareText = new Intl.Collator("en", { numeric: true, sensitivity: "base" }).compare;
 
@@ -27,7 +27,7 @@ function matches(key, words, provider) {
 
 function compare(a, b, sort, sign) {
   const [one, other] = [a[sort], b[sort]];
-  // What was never used is last in either direction.
+  // What was never used, or has no value of its own, is last in either direction.
   if ((one === null) !== (other === null)) return one === null ? 1 : -1;
   const order = sort === "name" ? compareText(one, other) : one < other ? -1 : Number(one > other);
   return sign * order;
