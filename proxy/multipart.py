@@ -21,6 +21,8 @@ HEAD_LIMIT = 16 * 1024
 _PARAMETER = re.compile(
     r';[ \t]*([\w!#$%&\'*+.^`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*))[ \t]*', re.DOTALL
 )
+#: Behind a boundary: what closes the form, or the end of the line.
+_LINE_END = rb"(?:(--)|[ \t]*\r\n)"
 _NO_MORE = re.compile(r"[ \t;]*\Z")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 #: Browsers leave the backslashes of a path unprotected: only these two are escapes.
@@ -123,48 +125,21 @@ def boundary_of(content_type: bytes) -> bytes:
 
 def parse(body: bytes, content_type: bytes) -> Form:
     """The form in *body*. Raises BadForm, NoBoundary."""
-    mark = b"--" + boundary_of(content_type)
+    mark = b"--" + re.escape(boundary_of(content_type)) + _LINE_END
+    delimiter = re.compile(b"\r\n" + mark)
     parts: list[Part] = []
     view = memoryview(body)
-    start, last = _first(body, mark)
-    while not last:
+    here = re.match(mark, body) or delimiter.search(body)
+    while here is not None and here[1] is None:
         if len(parts) == PART_LIMIT:
             raise BadForm("too many parts")
-        end, following, last = _next(body, b"\r\n" + mark, start)
-        parts.append(_part(body, view, start, end))
-        start = following
+        start = here.end()
+        here = delimiter.search(body, start - 2)  # an empty part ends with the line break that began it
+        if here is not None:
+            parts.append(_part(body, view, start, here.start()))
+    if here is None:
+        raise BadForm("no closing boundary")
     return Form(parts)
-
-
-def _first(body: bytes, mark: bytes) -> tuple[int, bool]:
-    """Where the first part begins, behind any preamble; True when there is none."""
-    if body.startswith(mark):
-        found = _line_end(body, len(mark))
-        if found is not None:
-            return found
-    _, start, last = _next(body, b"\r\n" + mark, 0)
-    return start, last
-
-
-def _next(body: bytes, mark: bytes, start: int) -> tuple[int, int, bool]:
-    """(where the part that begins at *start* ends, where the next one begins, whether there is none)"""
-    # An empty part ends with the line break that began it.
-    at = body.find(mark, max(start - 2, 0))
-    while at >= 0:
-        found = _line_end(body, at + len(mark))
-        if found is not None:
-            return at, *found
-        at = body.find(mark, at + 1)
-    raise BadForm("no closing boundary")
-
-
-def _line_end(body: bytes, at: int) -> tuple[int, bool] | None:
-    """(where the line ends, whether it closed the form) behind a boundary that ends at *at*; None: it was none."""
-    if body[at : at + 2] == b"--":
-        return at + 2, True
-    while body[at : at + 1] in (b" ", b"\t"):
-        at += 1
-    return (at + 2, False) if body[at : at + 2] == b"\r\n" else None
 
 
 def _part(body: bytes, view: memoryview, start: int, end: int) -> Part:

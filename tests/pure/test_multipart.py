@@ -8,7 +8,7 @@ import httpx
 import pytest
 from django.core.files.uploadhandler import MemoryFileUploadHandler
 from django.http.multipartparser import MultiPartParser
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy import multipart
@@ -266,6 +266,7 @@ parts_of_forms = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=50)
 @given(parts_of_forms)
 def test_every_form_comes_back_as_it_was(parts):
     found = read(multipart.encode(parts, "YZ"), b"multipart/form-data; boundary=YZ")
@@ -276,6 +277,7 @@ names = st.text("abcdefg[]-_", min_size=1, max_size=8)
 uploads = st.lists(st.tuples(names, names, st.binary(max_size=60)), min_size=1, max_size=4)
 
 
+@settings(deadline=None, max_examples=30)
 @given(uploads)
 def test_what_another_client_writes_is_read(files):
     sent = httpx.Request("POST", "http://h/", files=[(name, (file, data)) for name, file, data in files])
@@ -283,6 +285,7 @@ def test_what_another_client_writes_is_read(files):
     assert [(name, file, data) for name, file, _, data in found] == files
 
 
+@settings(deadline=None, max_examples=30)
 @given(uploads)
 def test_what_is_written_is_read_by_another_server(files):
     body = multipart.encode([part(name, data, file) for name, file, data in files], "YY")
@@ -294,6 +297,7 @@ def test_what_is_written_is_read_by_another_server(files):
         assert [(file.name, file.read()) for file in found.getlist(name)] == expected
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60), st.binary(max_size=60))
 def test_no_bytes_break_the_parser(head, tail):
     for body in (
@@ -305,6 +309,7 @@ def test_no_bytes_break_the_parser(head, tail):
             multipart.parse(body, TYPE)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_no_content_type_breaks_the_parser(content_type):
     for one in (content_type, b"multipart/form-data;" + content_type, TYPE + content_type):
@@ -318,3 +323,10 @@ def test_hostile_headers_take_no_time():
         body = form(b'Content-Disposition: form-data; name="a"' + block[:16000] + b"\r\n\r\nx")
         with contextlib.suppress(BadForm):
             multipart.parse(body, TYPE)
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("line", [b"\r\n--XXY", b"\r\n--X", b"\r\n", b"\r\n--XX  ."])
+def test_a_file_of_near_boundaries_takes_no_time(line):
+    data = line * 500_000 + b"."
+    assert read(form(field("file", data, '; filename="f"'))) == [("file", "f", "", data)]

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.kinds.registry import KINDS
@@ -228,6 +228,7 @@ def test_sound(payload, verdict, usage):
 
 
 @pytest.mark.parametrize("read", READERS)
+@settings(deadline=None)
 @given(payload=st.binary(max_size=60), value=values)
 def test_no_answer_breaks_a_reader(read, payload, value):
     for raw in (payload, json.dumps(value).encode(), json.dumps({"data": [value], "usage": value}).encode()):
@@ -305,6 +306,7 @@ def test_a_stream_may_end_with_an_error(stream, failed):
     assert made.failed() is failed
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=50), max_size=8))
 def test_any_stream_has_a_tail(pieces):
     assert tail(*pieces) is None or isinstance(tail(*pieces), Usage)
