@@ -264,6 +264,7 @@ CHOICES = [
     ({"type": "function", "function": {"name": "f"}}, {"mode": "ANY", "allowedFunctionNames": ["f"]}),
     ("sometimes", None),
     ({"type": "allowed_tools"}, None),
+    ({"type": "function", "function": {}}, None),
     (5, None),
     (None, None),
 ]
@@ -294,6 +295,10 @@ CONFIG = [
         {"responseMimeType": "application/json", "responseJsonSchema": {"a": 1}},
     ),
     ({"response_format": {"type": "json_schema"}}, {"responseMimeType": "application/json"}),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
+        {"responseMimeType": "application/json"},
+    ),
     ({"reasoning_effort": "none"}, {"thinkingConfig": {"thinkingBudget": 0}}),
     ({"reasoning_effort": "minimal"}, {"thinkingConfig": {"thinkingBudget": 0}}),
     ({"reasoning_effort": " Low "}, {"thinkingConfig": {"thinkingBudget": 1024}}),
