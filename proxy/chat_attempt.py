@@ -24,7 +24,7 @@ from proxy.stream.answer import AnswerStream
 from proxy.stream.chat import ChatStream
 from proxy.stream.firsttoken import Found, Outcome
 from proxy.stream.kept import Delivered, KeptStream
-from proxy.stream.native import NativeStream
+from proxy.stream.native import KeptNative, NativeStream
 from proxy.stream.relay import Clocks, End, Relay
 from proxy.stream.sse import Event, Framer
 from proxy.stream.translated import Translated
@@ -259,9 +259,11 @@ class ChatAttempt(Attempt):
     def _answer_stream(self) -> AnswerStream:
         """What stands between the provider's events and the client, whatever dialects they speak."""
         watcher = self._egress.watcher()
-        if watcher is not None:
-            return NativeStream(watcher, self._secrets, self._egress.error)
         writer, reader = self._exchange.writer, self._egress.reader(self._model.model_id)
+        if watcher is not None:
+            if writer is None or reader is None or not self._recovers():
+                return NativeStream(watcher, self._secrets, self._egress.error)
+            return KeptNative(watcher, self._secrets, self._egress.error, reader=reader, writer=writer)
         inner = self._stream()
         if writer is None and reader is None:
             return inner
@@ -300,7 +302,7 @@ class ChatAttempt(Attempt):
     def _break_off(self, relay: Relay, end: End, stream: AnswerStream) -> None:
         """The stream broke and is still open to the client."""
         stream = stream.inner if isinstance(stream, Translated) else stream
-        assert isinstance(stream, KeptStream)
+        assert isinstance(stream, KeptStream | KeptNative)
         text = self._end_text(end)
         if text != secrecy.WITHHELD:
             self._element.detail = secrecy.detail(text)

@@ -51,7 +51,7 @@ class Egress(ABC):
         return payload
 
     def reader(self, model: str) -> Reader | None:
-        """What makes chat events of the stream of *model*; None where they are."""
+        """What makes chat events of the stream of *model*, native or not; None where they are."""
         return None
 
     def watcher(self) -> Watcher | None:
@@ -133,6 +133,9 @@ class _NativeMessages(Egress):
     def error(self, payload: bytes) -> bytes:
         return messages.reader.error_payload(payload)
 
+    def reader(self, model: str) -> Reader:
+        return messages.reader.Reader(model)
+
     def watcher(self) -> Watcher:
         return messages.native.Native()
 
@@ -199,6 +202,9 @@ class _NativeResponses(Egress):
 
     def error(self, payload: bytes) -> bytes:
         return of_responses.error_payload(payload)
+
+    def reader(self, model: str) -> Reader:
+        return of_responses.Reader(model)
 
     def watcher(self) -> Watcher:
         return own_responses.Native()

@@ -62,6 +62,10 @@ class Writer(Protocol):
         """A stream is committed to *model*; once more where another candidate finishes it."""
         ...
 
+    def follow(self, event: "Event") -> None:
+        """An event of a native stream went to the client; :meth:`feed` may have to go on behind it."""
+        ...
+
     def feed(self, frames: bytes) -> bytes:
         """Whole chat events; the end marker, or a frame with an error, ends the client's stream too."""
         ...

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from proxy.dialects.base import Watcher
+from proxy.dialects.base import Reader, Watcher, Writer
 from proxy.secrecy import Secrets
+from proxy.stream.kept import Delivered
+from proxy.stream.probe import DONE
 from proxy.stream.sse import Event
 from proxy.usage import Usage
 
@@ -18,6 +20,7 @@ class NativeStream:
     #: There is no end marker to be added.
     done = True
     unmodelled = False
+    #: The provider's error event, where it was not forwarded.
     held = b""
 
     def __init__(self, watcher: Watcher, secrets: Secrets, told: Callable[[bytes], bytes]) -> None:
@@ -64,12 +67,15 @@ class NativeStream:
             if self.over:
                 break
             self._watcher.take(event)
-            if self._watcher.error is None or event.data is None:
-                pieces.append(event.raw)
-                continue
-            masked = self._secrets.mask_json(event.data)
-            pieces.append(event.raw if masked is event.data else event.carrying(masked))
+            pieces.append(self._passed(event))
         return self._secrets.mask_content(b"".join(pieces))
+
+    def _passed(self, event: Event) -> bytes:
+        """What the client gets of an event that was looked at."""
+        if self._watcher.error is None or event.data is None:
+            return event.raw
+        masked = self._secrets.mask_json(event.data)
+        return event.raw if masked is event.data else event.carrying(masked)
 
     def last(self, events: Sequence[Event]) -> bytes:
         return self.take_all(events)
@@ -88,3 +94,35 @@ class NativeStream:
 
     def error_frame(self, message: str, kind: str) -> bytes:
         return self._watcher.error_frame(message, kind)
+
+
+class KeptNative(NativeStream):
+    """The same where another candidate may finish the answer (beyond 1): *kept* is what the client has of it in chat
+    frames, made by *reader*; *writer* keeps up, and goes on where the stream breaks off. An error event is held back.
+    """
+
+    __slots__ = ("_reader", "_writer", "billed", "held", "kept")
+
+    def __init__(
+        self, watcher: Watcher, secrets: Secrets, told: Callable[[bytes], bytes], *, reader: Reader, writer: Writer
+    ) -> None:
+        super().__init__(watcher, secrets, told)
+        self.kept = Delivered()
+        self.billed = Usage()
+        self.held = b""
+        self._reader = reader
+        self._writer = writer
+
+    def finishable(self) -> bool:
+        return not self.complete and self.kept.unfinished
+
+    def _passed(self, event: Event) -> bytes:
+        out = super()._passed(event)
+        if self._watcher.error is not None:
+            self.held += out
+            return b""
+        self._writer.follow(event)
+        for said in self._reader.take(event):
+            if said.data is not None and said.data != DONE:
+                self.kept.add(said.raw)
+        return out

@@ -14,12 +14,13 @@ _MARKS = re.compile(r'[{}\[\]"\\]')
 
 
 class _Block:
-    """A block of text, or of a tool call where *call* is true."""
+    """A block of text, or of a tool call where *call* is true; *foreign*: of something else that a provider began."""
 
-    __slots__ = ("call", "held", "id", "index", "name", "nesting", "over", "signature", "unread")
+    __slots__ = ("call", "foreign", "held", "id", "index", "name", "nesting", "over", "signature", "unread")
 
     def __init__(self, *, call: bool) -> None:
         self.call = call
+        self.foreign = False
         self.index = -1  # its place among the blocks, once it is open
         self.over = False
         self.held: list[str] = []
@@ -83,13 +84,24 @@ class Blocks:
 
     def text(self, text: str) -> bytes:
         waiting = self._waiting
-        if not waiting or waiting[-1].call:
+        if not waiting or waiting[-1].call or waiting[-1].foreign:
             waiting.append(_Block(call=False))
         block = waiting[-1]
         if block.index >= 0:
             return _text_delta(block.index, text)
         block.take(text)
         return self._advance()
+
+    def began(self, index: int, *, text: bool) -> None:
+        """A provider's own stream began this block; the client has it."""
+        block = _Block(call=False)
+        block.index, block.foreign = index, not text
+        self._opened = index + 1
+        self._waiting = deque((block,))
+
+    def ended(self) -> None:
+        """It ended the block."""
+        self._waiting.clear()
 
     def call(self, at: int, call_id: str, name: str, arguments: str, signature: str = "") -> bytes:
         """A fragment of the call that the chat stream numbers *at*."""

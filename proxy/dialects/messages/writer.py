@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from proxy import reasons
 from proxy import usage as usages
 from proxy.dialects.base import Members, Untranslatable
@@ -22,12 +24,28 @@ from proxy.dialects.messages.raw import (
     text_of,
 )
 from proxy.stream.probe import DONE
+from proxy.stream.sse import Event
 from proxy.usage import Usage
 
 _STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use", "function_call": "tool_use"}
 _END_TURN = "end_turn"
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+
+class _Begun(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+class _Seen(msgspec.Struct, gc=False):
+    """Of an event of a provider's own stream, what says where the client is."""
+
+    type: str = ""
+    index: int = 0
+    content_block: _Begun = msgspec.field(default_factory=_Begun)
+
+
+_seen = msgspec.json.Decoder(_Seen).decode
 
 
 class Writer:
@@ -91,6 +109,19 @@ class Writer:
 
     def begin(self, model: str) -> None:
         self._model = model
+
+    def follow(self, event: Event) -> None:
+        """An event of a native stream went to the client: :meth:`feed` may have to go on behind it."""
+        try:
+            seen = _seen(event.data or b"")
+        except ERRORS:
+            return
+        if seen.type == "message_start":
+            self._started = True
+        elif seen.type == "content_block_start":
+            self._blocks.began(seen.index, text=seen.content_block.type == "text")
+        elif seen.type == "content_block_stop":
+            self._blocks.ended()
 
     def feed(self, frames: bytes) -> bytes:
         """Nothing comes of what follows the end."""

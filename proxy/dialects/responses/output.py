@@ -81,6 +81,10 @@ class Message:
         """Text whose event somebody else writes; a text part is open."""
         self._parts[TEXT].append(text)
 
+    def begin_text(self) -> None:
+        """A text part was opened by somebody else."""
+        self._parts.setdefault(TEXT, [])
+
     @property
     def writing(self) -> bool:
         """A text part is open."""
@@ -99,6 +103,22 @@ class Message:
             out.append(emit("response.content_part.done", **self.place(kind), part=part_of(kind, words)))
         out.append(emit("response.output_item.done", output_index=self.index, item=self.item()))
         return b"".join(out)
+
+
+class Foreign:
+    """An item that a provider's own stream began: it is told as it was told last."""
+
+    def __init__(self, index: int, item: dict[str, Any]) -> None:
+        self.index = index
+        self.last = item
+
+    def item(self, status: str = "") -> dict[str, Any]:
+        """*status*: the one to be told, where the provider did not get to its own."""
+        return {**self.last, "status": status} if status else self.last
+
+    def close(self, emit: Emit) -> bytes:
+        self.last = self.item(BROKEN_OFF)
+        return emit("response.output_item.done", output_index=self.index, item=self.last)
 
 
 def part_of(kind: str, words: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from proxy.dialects.responses import raws
-from proxy.dialects.responses.output import BROKEN_OFF, REFUSAL, TEXT, Call, Emit, Message, Reasoning
+from proxy.dialects.responses.output import BROKEN_OFF, REFUSAL, TEXT, Call, Emit, Foreign, Message, Reasoning
 
 
 class Turn:
@@ -17,8 +17,8 @@ class Turn:
         self._emit = emit
         self._names = names
         self._new_id = new_id
-        self._items: list[Reasoning | Message | Call] = []  # by output index
-        self._prose: Reasoning | Message | None = None
+        self._items: list[Reasoning | Message | Call | Foreign] = []  # by output index
+        self._prose: Reasoning | Message | Foreign | None = None
         self._calls: list[Call] = []
         self._by_index: dict[int, Call] = {}
         self._closed = False
@@ -56,6 +56,29 @@ class Turn:
     def _close_prose(self) -> bytes:
         prose, self._prose = self._prose, None
         return b"" if prose is None else prose.close(self._emit)
+
+    # -- what a provider's own stream told the client
+
+    def began(self, item: dict[str, Any]) -> None:
+        """An item was added."""
+        identity = item.get("id")
+        if item.get("type") == "message" and isinstance(identity, str):
+            self._prose = Message(identity, len(self._items))
+        else:
+            self._prose = Foreign(len(self._items), item)
+        self._items.append(self._prose)
+
+    def told(self, text: str) -> None:
+        """Text was added to the message that is open."""
+        if isinstance(self._prose, Message):
+            self._prose.begin_text()
+            self._prose.append(text)
+
+    def ended(self, item: dict[str, Any]) -> None:
+        """The item that was added last is done."""
+        if self._items:
+            self._items[-1] = Foreign(len(self._items) - 1, item)
+        self._prose = None
 
     # -- calls
 

@@ -102,6 +102,28 @@ class Writer:
         """*model* serves from here on."""
         self._model = model
 
+    def follow(self, event: Event) -> None:
+        """An event of a native stream went to the client: :meth:`feed` may have to go on behind it."""
+        try:
+            seen = _value(event.data or b"")
+        except raws.ERRORS:
+            return
+        if not isinstance(seen, dict):
+            return
+        self._begun = True
+        number, item, response = seen.get("sequence_number"), seen.get("item"), seen.get("response")
+        if isinstance(number, int):
+            self._number = number + 1
+        if isinstance(response, dict) and isinstance(response.get("id"), str):
+            self._envelope.id = response["id"]
+        match seen.get("type"):
+            case "response.output_item.added" if isinstance(item, dict):
+                self._turn.began(item)
+            case "response.output_item.done" if isinstance(item, dict):
+                self._turn.ended(item)
+            case "response.output_text.delta" if isinstance(seen.get("delta"), str):
+                self._turn.told(seen["delta"])
+
     def feed(self, frames: bytes) -> bytes:
         """The events for what whole chat events say."""
         if frames.startswith(_DATA) and frames.endswith(_BLANK) and b"\r" not in frames and self._framer.at_rest:
