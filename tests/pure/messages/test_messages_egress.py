@@ -447,6 +447,7 @@ def test_finish_reasons(reason, finish):
     ],
 )
 def test_what_an_answer_is_worth(content, stopped, verdict):
+    """Part of circuit-breaker 24: a refusal of the content is an answer."""
     payload = raw({"type": "message", "content": content, "stop_reason": stopped})
     assert chat_dialect.read_answer(egress.to_chat(payload, model="m")).verdict == verdict
 

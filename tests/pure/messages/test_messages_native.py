@@ -118,6 +118,7 @@ def test_usage(said, usage):
     ],
 )
 def test_what_an_answer_is_worth(content, more, verdict, carries):
+    """Part of circuit-breaker 24: a refusal of the content is an answer."""
     judged = native.read_answer(raw({"type": "message", "content": content, **more}))
     assert (judged.verdict, judged.carries) == (verdict, carries)
     assert bool(judged.body) is (verdict in ("served", "bare_finish"))
