@@ -40,11 +40,14 @@ class Keyring(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A member that may be asked; *key* is empty for a keyless provider and never shown."""
+    """A member that may be asked; *key* is empty for a keyless provider and never shown. *made*: what callers make of
+    the key and want to keep, which must not outlive it.
+    """
 
     provider: ProviderRow
     model: ModelRow
     key: str = field(repr=False)
+    made: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class Attempt(ABC):
         self._headers_ms: float | None = None
         self._judged = False
         self._closed = False
-        self._loop = asyncio.get_running_loop()
+        self._loop = exchange.loop
         self._began = time.monotonic()
         self._until = self._loop.time() + exchange.attempt_seconds
         #: Milliseconds from the arrival of the request to the first token; None = not measured.

@@ -101,6 +101,7 @@ class Exchange:
         "headers",
         "include_usage",
         "key",
+        "loop",
         "model",
         "on_gone",
         "opts",
@@ -134,6 +135,9 @@ class Exchange:
         extensions = scope.get("extensions")
         #: What our own server offers besides ASGI.
         self.server: Direct | None = extensions.get(DIRECT) if extensions else None
+        task = self.server.task if self.server is not None else None
+        #: Asking asyncio for it costs a system call.
+        self.loop = task.get_loop() if task is not None else asyncio.get_running_loop()
         self.draft = draft
         self.opts = opts
         self.key = key
@@ -285,7 +289,7 @@ class Exchange:
         if self._watch is None and not self._ended:
             task = self.server.task if self.server is not None else None
             self._watched = task or asyncio.current_task()
-            self._watch = _watch_of_this_loop()
+            self._watch = _watch_of(self.loop)
             self._watch.add(self)
 
     def unwatch(self) -> None:
@@ -344,9 +348,8 @@ class _Watch:
 _watch: _Watch | None = None
 
 
-def _watch_of_this_loop() -> _Watch:
+def _watch_of(loop: asyncio.AbstractEventLoop) -> _Watch:
     global _watch
-    loop = asyncio.get_running_loop()
     if _watch is None or _watch.loop is not loop:
         _watch = _Watch(loop)
     return _watch

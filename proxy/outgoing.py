@@ -9,7 +9,7 @@ from failover import backoff
 from failover.resolve import Candidate
 from modelhotel.core import durations
 from providers.kinds.base import JSON_TYPE, Kind
-from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
+from providers.upstream.interface import FaultKind, Headers, Request, Response, Steady, UpstreamError
 from proxy import policy
 from proxy.exchange import Exchange
 from proxy.repairs import Repair
@@ -38,9 +38,11 @@ def build(exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Re
         stream=exchange.stream,
         repair=repair,
     )
-    headers = [JSON_TYPE, *provider.kind.auth_headers(candidate.key)]
+    headers: Headers | None = candidate.made.get("chat")
+    if headers is None:
+        headers = candidate.made["chat"] = Steady((JSON_TYPE, *provider.kind.auth_headers(candidate.key)))
     if provider.kind.session_header:
-        headers.append((SESSION, session(exchange)))
+        headers = (*headers, (SESSION, session(exchange)))
     return Request("POST", url(provider.kind, provider.base_url, endpoint.target), headers, body)
 
 

@@ -88,7 +88,7 @@ class Walk:
         """The failure that is the last word; None when the client got its answer."""
         paused = False  # before the contact that comes next
         for at, candidate in enumerate(self._candidates):
-            if not self._fits(candidate):
+            if self._window != _ANYTHING and not self._fits(candidate):
                 continue
             if at and self._out_of_time():
                 return self._timed_out()

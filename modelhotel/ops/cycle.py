@@ -43,6 +43,7 @@ _STEADY = frozenset(
         b"x-modelhotel-provider",
         b"x-ratelimit-burst",
         b"x-ratelimit-limit",
+        b"x-ratelimit-remaining",
         b"x-ratelimit-scope",
     )
 )

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from modelhotel.ops.asgi_types import App, Message, Receive, Scope, Send
+from modelhotel.ops.cycle import DIRECT
 from modelhotel.ops.health import DRAINING, OK, Health
 
 Header = tuple[bytes, bytes]
@@ -25,6 +26,15 @@ log = logging.getLogger("front")
 
 def _none(scope: Scope) -> Sequence[Header]:
     return ()
+
+
+def _task_of(scope: Scope) -> asyncio.Task[object]:
+    """The task that runs the request. Our own server knows it; asking asyncio costs a system call."""
+    extensions = scope.get("extensions")
+    cycle = extensions.get(DIRECT) if extensions else None
+    task = cycle.task if cycle is not None else asyncio.current_task()
+    assert task is not None
+    return task
 
 
 class _TooLarge(Exception):
@@ -181,8 +191,7 @@ class Front:
             if self.refusing:
                 return await self._refuse(scope, send)
             # As ``_counted`` does; every coroutine that a request waits in costs it something.
-            task = asyncio.current_task()
-            assert task is not None
+            task = _task_of(scope)
             self.running.add(task)
             try:
                 return await self._data(scope, receive, send)
@@ -197,8 +206,7 @@ class Front:
     async def _counted(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
         if self.refusing:
             return await self._refuse(scope, send)
-        task = asyncio.current_task()
-        assert task is not None
+        task = _task_of(scope)
         self.running.add(task)
         try:
             await app(scope, receive, send)

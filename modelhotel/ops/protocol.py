@@ -163,7 +163,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         waiting = len(self.pipeline)
-        if waiting <= PIPELINE:
+        if self.flow.read_paused and waiting <= PIPELINE:
             self.flow.resume_reading()
         if waiting:
             cycle, app = self.pipeline.pop()

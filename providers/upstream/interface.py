@@ -13,6 +13,13 @@ Headers = Sequence[tuple[bytes, bytes]]
 Address = tuple[int, Any]
 """Address family and the socket address to dial."""
 
+
+class Steady(tuple[tuple[bytes, bytes], ...]):
+    """Headers that come again with request after request: how they are written is kept with them."""
+
+    block: bytes = b""
+
+
 IDLE_SECONDS = 120.0  # how long a pooled connection may rest
 IDLE_TOTAL = 200  # resting connections of one client
 IDLE_PER_HOST = 20

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from urllib.parse import quote, urlsplit
 
-from providers.upstream.interface import Headers
+from providers.upstream.interface import Headers, Steady
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SAFE = "/%:@!$&'()*+,;=~-._[]?"
@@ -61,10 +61,15 @@ def parse(url: str) -> Target:
 
 def encode_headers(headers: Headers) -> bytes:
     """The header lines. Raises ValueError where a name or value would break out of its line."""
+    steady = headers if type(headers) is Steady else None
+    if steady is not None and steady.block:
+        return steady.block
     block = b"".join([b"%b: %b\r\n" % pair for pair in headers])
     count = len(headers)
     if block.count(b"\n") != count or block.count(b"\r") != count or b"\0" in block:
         raise ValueError("header with a line break")
+    if steady is not None:
+        steady.block = block
     return block
 
 

@@ -33,14 +33,12 @@ class Cap:
     capacity: int
     #: ``X-RateLimit-Limit`` and ``-Burst``.
     headers: tuple[Header, Header] = field(init=False, compare=False)
+    unlimited: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         rate, size = (plain(self.rate), b"%d" % self.capacity) if self.rate else (b"%d" % UNLIMITED,) * 2
         object.__setattr__(self, "headers", ((b"x-ratelimit-limit", rate), (b"x-ratelimit-burst", size)))
-
-    @property
-    def unlimited(self) -> bool:
-        return self.rate == 0
+        object.__setattr__(self, "unlimited", self.rate == 0)
 
     def share(self, count: int) -> "Cap":
         """The part of one of *count* processes that can not ask each other."""

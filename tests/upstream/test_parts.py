@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from providers.upstream.dial import connect_first, dial_fault, interleave
-from providers.upstream.interface import FaultKind, UpstreamError
+from providers.upstream.interface import FaultKind, Steady, UpstreamError
 from providers.upstream.proxies import Proxies, Proxy
 from providers.upstream.target import encode_headers, parse
 from tests.upstream.rig import open_files, run
@@ -48,6 +48,15 @@ def test_header_lines_can_not_be_broken_out_of():
     for name, value in ((b"A", b"x\r\nB: y"), (b"A", b"x\n"), (b"A\r", b"x"), (b"A", b"x\0")):
         with pytest.raises(ValueError):
             encode_headers([(name, value)])
+
+
+def test_steady_headers_are_written_as_any_others_each_time():
+    headers = Steady(((b"A", b"1"), (b"B", b"")))
+    assert [encode_headers(headers) for _ in range(2)] == [b"A: 1\r\nB: \r\n"] * 2
+    broken = Steady(((b"A", b"x\n"),))
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            encode_headers(broken)
 
 
 def test_proxies_are_read_from_either_case_and_no_proxy_wins():
