@@ -13,7 +13,7 @@ from providers.kinds.base import JSON_TYPE, Header, Kind
 from providers.upstream.interface import Request
 from proxy import outgoing
 from proxy.dialects import chat, gemini, messages
-from proxy.dialects.base import Judged, Members, Reader, Untranslatable, Watcher
+from proxy.dialects.base import Judged, Members, Reader, Untranslatable, Verdict, Watcher
 from proxy.dialects.responses import egress as to_responses
 from proxy.dialects.responses import native as own_responses
 from proxy.dialects.responses import reader as of_responses
@@ -80,7 +80,8 @@ class _Translated(Egress):
         try:
             return chat.read_answer(self.to_chat(payload, model))
         except Untranslatable as problem:
-            return Judged("blocked" if problem.blocked else "undecodable", b"", None, False, problem=str(problem))
+            verdict: Verdict = "blocked" if problem.blocked else "undecodable"
+            return Judged(verdict, b"", problem.usage, False, problem=str(problem))
 
     @abstractmethod
     def to_chat(self, payload: bytes, model: str) -> bytes:

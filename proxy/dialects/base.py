@@ -16,12 +16,13 @@ Verdict = Literal["served", "no_choices", "no_content", "no_results", "undecodab
 class Untranslatable(Exception):
     """A candidate can not be asked this, or its 2xx is no answer. The text holds nothing of request or answer.
 
-    *blocked*: the prompt was refused for its content, and the provider is not at fault.
+    *blocked*: the prompt was refused for its content, and the provider is not at fault. *usage*: what the 2xx cost.
     """
 
-    def __init__(self, text: str, *, blocked: bool = False) -> None:
+    def __init__(self, text: str, *, blocked: bool = False, usage: Usage | None = None) -> None:
         super().__init__(text)
         self.blocked = blocked
+        self.usage = usage
 
 
 class Judged(msgspec.Struct, frozen=True):

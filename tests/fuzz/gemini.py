@@ -11,7 +11,7 @@ import msgspec
 
 from proxy.dialects.base import Members, Untranslatable
 from proxy.dialects.chat import read_answer
-from proxy.dialects.gemini import answer, egress, reader, speech, transcription
+from proxy.dialects.gemini import egress, reader, speech, transcription
 from proxy.dialects.gemini.audio import Refusal
 from proxy.dialects.gemini.reader import Reader
 from proxy.dialects.gemini.transcription import Field
@@ -45,7 +45,6 @@ def request(data: bytes) -> None:
 
 def whole(data: bytes) -> None:
     """An answer becomes a chat completion that can be judged, or is none."""
-    answer.read_usage(data)
     with contextlib.suppress(Untranslatable):
         assert read_answer(egress.to_chat(data, model="m")).verdict != "undecodable"
 

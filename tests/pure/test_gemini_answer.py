@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy import usage as usages
 from proxy.dialects import chat
 from proxy.dialects.base import Untranslatable
-from proxy.dialects.gemini import answer, egress
+from proxy.dialects.gemini import egress
 from proxy.usage import Usage
 
 ID = "chatcmpl-" + "0" * 32
@@ -227,7 +226,7 @@ def test_a_blocked_prompt_is_not_the_providers_fault(stated, told):
     with pytest.raises(Untranslatable, match=f"^prompt blocked: {told}$") as refused:
         read(body)
     assert refused.value.blocked
-    assert answer.read_usage(json.dumps(body).encode()) == Usage(prompt=9)
+    assert refused.value.usage == Usage(prompt=9)
 
 
 def test_a_candidate_outweighs_a_block():
@@ -302,11 +301,21 @@ METADATA = [
 def test_usage(metadata, usage):
     body = json.dumps(answered({"text": "x"}, usageMetadata="META")).replace('"META"', metadata).encode()
     assert read(body).get("usage") == usage
-    assert answer.read_usage(body) == usages.read(usage)
 
 
-def test_no_usage_is_read_of_what_is_no_answer():
-    assert answer.read_usage(b"garbage") is None
+UNSERVED = [
+    b'{"candidates":[],"usageMetadata":{"promptTokenCount":9}}',
+    b'{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}],"usageMetadata":{"promptTokenCount":9}}',
+    b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"a":"\xff"}}}]}}],'
+    b'"usageMetadata":{"promptTokenCount":9}}',
+]
+
+
+@pytest.mark.parametrize("payload", UNSERVED)
+def test_what_does_not_serve_says_what_it_cost(payload):
+    with pytest.raises(Untranslatable) as refused:
+        egress.to_chat(payload, model="m")
+    assert refused.value.usage == Usage(prompt=9)
 
 
 def test_ids_are_new_every_time():
@@ -318,6 +327,6 @@ def test_ids_are_new_every_time():
 
 @given(st.binary(max_size=60) | st.binary(max_size=20).map(lambda tail: b'{"candidates":[{"content":' + tail))
 def test_garbage_is_untranslatable(payload):
-    with pytest.raises(Untranslatable):
+    with pytest.raises(Untranslatable) as refused:
         egress.to_chat(payload, model="m")
-    assert answer.read_usage(payload) is None
+    assert refused.value.usage is None

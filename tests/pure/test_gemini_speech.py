@@ -163,6 +163,16 @@ SILENT = [
 ]
 
 
+def test_an_answer_without_media_says_what_it_cost():
+    usage = {"promptTokenCount": 9}
+    broken = {"inlineData": {"mimeType": "audio/L16", "data": "no base64!"}}
+    for read in (lambda body: speech.read(body, "wav"), lambda body: transcription.read(body, "json")):
+        for parts in ((), (broken,)):
+            with pytest.raises(Untranslatable) as refused:
+                read(answered(*parts, usageMetadata=usage))
+            assert refused.value.usage == Usage(prompt=9)
+
+
 @pytest.mark.parametrize("payload", SILENT)
 def test_an_answer_without_audio_is_none(payload):
     with pytest.raises(Untranslatable) as refused:

@@ -129,8 +129,8 @@ def first(answer: Answer) -> Candidate:
     if answer.candidates:
         return answer.candidates[0]
     if reason := block_reason(answer.prompt_feedback):
-        raise Untranslatable(f"prompt blocked: {reason}", blocked=True)
-    raise Untranslatable("gemini: the answer has no candidate")
+        raise Untranslatable(f"prompt blocked: {reason}", blocked=True, usage=usage(answer))
+    raise Untranslatable("gemini: the answer has no candidate", usage=usage(answer))
 
 
 def say(parts: list[Part]) -> Said:
@@ -239,15 +239,8 @@ def chat_usage(metadata: Raw, cached: Raw = ABSENT) -> dict[str, object] | None:
     return said
 
 
-def read_usage(payload: bytes) -> Usage | None:
-    """What a whole answer cost, also one that is refused; None where it does not say."""
-    try:
-        return usage(read(payload))
-    except Untranslatable:
-        return None
-
-
 def usage(answer: Answer) -> Usage | None:
+    """What a whole answer cost; None where it does not say."""
     return usages.read(chat_usage(answer.usage_metadata))
 
 

@@ -199,11 +199,12 @@ def to_chat(payload: bytes, *, model: str, new_id: NewId = answer.new_id, now: N
     found = answer.read(payload)
     candidate = answer.first(found)
     if candidate.finish == answer.MALFORMED_CALL:
-        raise Untranslatable(answer.MALFORMED_TEXT)
+        raise Untranslatable(answer.MALFORMED_TEXT, usage=answer.usage(found))
     try:
         said = answer.say(candidate.parts)
     except _ERRORS:
-        raise Untranslatable("gemini: the answer holds a call that can not be read") from None
+        text = "gemini: the answer holds a call that can not be read"
+        raise Untranslatable(text, usage=answer.usage(found)) from None
     chat_id = new_id()
     reason = answer.finish_reason(candidate.finish, calls=bool(said.calls), delivered=said.anything)
     completion: dict[str, object] = {

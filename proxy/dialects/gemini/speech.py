@@ -96,12 +96,12 @@ def read(payload: bytes, wanted: str) -> Media:
         try:
             samples = binascii.a2b_base64(data.encode(), strict_mode=True)
         except ValueError:
-            raise Untranslatable("gemini: the audio is not base64") from None
+            raise Untranslatable("gemini: the audio is not base64", usage=usage) from None
         if samples:
             if wanted == PCM:
                 return Media("audio/pcm", samples, usage)
             return Media("audio/wav", wav_header(len(samples), rate(media_type)) + samples, usage)
-    raise Untranslatable("gemini: the answer has no audio")
+    raise Untranslatable("gemini: the answer has no audio", usage=usage)
 
 
 def rate(media_type: str) -> int:

@@ -143,6 +143,6 @@ def read(payload: bytes, wanted: str) -> Media:
         texts = (said.get("text") for said in heard if isinstance(said, dict))
         transcript = "".join(text for text in texts if isinstance(text, str)).strip()
     if not transcript:
-        raise Untranslatable("gemini: the answer has no transcript")
+        raise Untranslatable("gemini: the answer has no transcript", usage=usage)
     body = _encode({"text": transcript}) if wanted == JSON else transcript.encode()
     return Media(CONTENT_TYPES[wanted], body, usage)

@@ -449,10 +449,12 @@ async def test_chat_to_gemini(stage: Stage, provider_a: FakeProvider):
 async def test_a_prompt_that_gemini_blocks_is_nobodys_fault(stage: Stage, provider_a: FakeProvider):
     stage.member("A", provider_a.url, kind="vertex-express")
     path = "/v1/publishers/google/models/m:generateContent"
-    provider_a.route("POST", path, body({"promptFeedback": {"blockReason": "SAFETY"}}))
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}}
+    provider_a.route("POST", path, body(blocked))
     got = await stage.ask("A/m")
     assert got.said == (502, "prompt blocked: SAFETY (provider A, upstream HTTP 200)")
     assert stage.fails("A") == 0
+    assert stage.row.tokens_prompt == 9
 
 
 # -- /v1/responses

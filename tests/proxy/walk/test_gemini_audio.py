@@ -150,11 +150,12 @@ async def test_an_answer_without_sound_fails_over(google: Google, behaviour: Any
 
 
 async def test_a_text_that_was_refused_is_nobodys_fault(google: Google):
-    google.script(reply(200, {"promptFeedback": {"blockReason": "SAFETY"}}))
+    google.script(reply(200, {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}}))
     assert (await google.stage.post(SPEECH, input="Hello", response_format="wav")).body == MP3
     assert google.stage.trail[0][:4] == (0, "A", 200, "provider_error") and google.stage.fails("A", TTS) == 0
     got = await google.stage.post(SPEECH, f"A/{TTS}", input="Hello")
     assert got.said == (502, "prompt blocked: SAFETY (provider A, upstream HTTP 200)")
+    assert google.stage.row.tokens_prompt == 9
 
 
 @pytest.mark.parametrize(
