@@ -140,6 +140,9 @@ def compare(bench: Bench) -> None:
             if side.name == special.NAME:
                 told = special.with_dashboards(side, bench.family(side), bench.scratch, plan.factor)
                 bench.note(side, "dashboards", number, told)
+                url = f"http://127.0.0.1:{bench.mock[1]}/v1"
+                told = special.translated(side, bench.family(side), bench.scratch, url, plan.factor)
+                bench.note(side, special.TRANSLATED, number, told)
     for side in bench.sides:
         if side.slow:
             machine.freeze(bench.family(side), True)

@@ -26,25 +26,44 @@ def surroundings(data_dir: Path, **env: str) -> dict[str, str]:
     return environment(data_dir, {**own, **LIMITED, **env})
 
 
+class Admin:
+    """The admin API of the product at *port*."""
+
+    def __init__(self, port: int) -> None:
+        self._client = httpx.Client(
+            base_url=f"http://127.0.0.1:{port}/api",
+            headers={"Authorization": f"Bearer {ADMIN_TOKEN}"},
+            timeout=20,
+            trust_env=False,
+        )
+
+    def __enter__(self) -> "Admin":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """What it answers; None where that is nothing. Raises BenchFailed."""
+        answer = self._client.request(method, path, json=body)
+        if answer.status_code >= 300:
+            raise BenchFailed(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
+        return answer.json() if answer.content else None
+
+    def provider(self, name: str, kind: str, upstream: str) -> str:
+        """Its id; its models are known then."""
+        data = {"name": name, "provider_type": kind, "base_url": upstream, "api_key": UPSTREAM_KEY}
+        made: str = self.call("POST", "/providers", data)["id"]
+        self.call("POST", f"/providers/{made}/discover")
+        return made
+
+
 def set_up(port: int, upstream: str) -> str:
     """Two providers, their models and group, one virtual key, all through the API: the key. Raises BenchFailed."""
-    with httpx.Client(
-        base_url=f"http://127.0.0.1:{port}/api",
-        headers={"Authorization": f"Bearer {ADMIN_TOKEN}"},
-        timeout=20,
-        trust_env=False,
-    ) as api:
-
-        def call(method: str, path: str, body: Any = None) -> Any:
-            answer = api.request(method, path, json=body)
-            if answer.status_code >= 300:
-                raise BenchFailed(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
-            return answer.json()
-
+    with Admin(port) as admin:
         for name in ("bench-one", "bench-two"):
-            data = {"name": name, "provider_type": "custom", "base_url": upstream, "api_key": UPSTREAM_KEY}
-            call("POST", f"/providers/{call('POST', '/providers', data)['id']}/discover")
-        groups = [group["display_model"] for group in call("GET", "/failover-groups")["groups"]]
+            admin.provider(name, "custom", upstream)
+        groups = [group["display_model"] for group in admin.call("GET", "/failover-groups")["groups"]]
         if UPSTREAM_MODEL not in groups:
             raise BenchFailed(f"no group {UPSTREAM_MODEL} formed: {groups}")
-        return str(call("POST", "/virtual-keys", {"name": "bench", "rate_limit_rps": 0})["key"])
+        return str(admin.call("POST", "/virtual-keys", {"name": "bench", "rate_limit_rps": 0})["key"])

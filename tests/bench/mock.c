@@ -1,4 +1,5 @@
-/* The upstream of the bench: an OpenAI chat/completions endpoint that costs next to nothing.
+/* The upstream of the bench: an endpoint that costs next to nothing, in OpenAI's dialect (chat/completions) and, for
+ * paths that end in /messages, in Anthropic's.
  *
  *     gcc -O2 -o mock mock.c && ./mock PORT UPSTREAM_KEY UPSTREAM_MODEL
  *
@@ -32,7 +33,7 @@ typedef struct Conn {
     long in_len, in_cap;
     char *out;                  /* bytes the socket did not take yet */
     size_t out_len, out_pos, out_cap;
-    int streaming, chunks, sent, listed;
+    int streaming, chunks, sent, listed, dialect;
     uint64_t interval, due;     /* ns; a paced stream stands in the queue below */
     struct Conn *before, *after;
     int queued;
@@ -46,8 +47,11 @@ static int stream_count;
  * have the same interval; with mixed ones a chunk can be late. */
 static Conn *first, *final;
 
-static char plain[2048], chunk[512], last[1024], listing[1024];
-static int plain_len, chunk_len, chunk_digits, last_len, listing_len;
+enum { CHAT, MESSAGES, DIALECTS };
+
+static char plain[DIALECTS][2048], begin[DIALECTS][1024], chunk[DIALECTS][512], last[DIALECTS][1024], listing[1024];
+static int plain_len[DIALECTS], begin_len[DIALECTS], chunk_len[DIALECTS], chunk_digits[DIALECTS], last_len[DIALECTS];
+static int listing_len;
 static const char *STREAM_HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
                                  "Cache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n";
 
@@ -56,35 +60,67 @@ static int whole(char *to, size_t room, int status, const char *body) {
     return snprintf(to, room, form, status, strlen(body), body);
 }
 
+static void build_stream(int dialect, const char *opening, const char *token, const char *ending) {
+    begin_len[dialect] = snprintf(begin[dialect], sizeof begin[dialect], "%s", STREAM_HEAD);
+    if (*opening)
+        begin_len[dialect] += snprintf(begin[dialect] + begin_len[dialect], sizeof begin[dialect] - begin_len[dialect],
+                                       "%zx\r\n%s\r\n", strlen(opening), opening);
+    chunk_len[dialect] = snprintf(chunk[dialect], sizeof chunk[dialect], "%zx\r\n%s\r\n", strlen(token), token);
+    chunk_digits[dialect] = (int)(strstr(chunk[dialect], "tok0000") - chunk[dialect]) + 3;
+    last_len[dialect] =
+        snprintf(last[dialect], sizeof last[dialect], "%zx\r\n%s\r\n0\r\n\r\n", strlen(ending), ending);
+}
+
+#define ANSWER                                                                                                       \
+    "Hello from the mock upstream. This sentence is here so that the whole answer is about as long as a short reply " \
+    "of a chat model is on the wire, headers not counted. mock-answer-end"
+
 static void build(void) {
-    char body[1500];
+    char body[1500], token[512], ending[512];
     snprintf(body, sizeof body,
              "{\"id\":\"chatcmpl-mock0000000000000000000001\",\"object\":\"chat.completion\",\"created\":1700000000,"
-             "\"model\":\"%s\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"Hello from "
-             "the mock upstream. This sentence is here so that the whole answer is about as long as a short reply of a "
-             "chat model is on the wire, headers not counted. mock-answer-end\",\"refusal\":null},\"logprobs\":null,"
+             "\"model\":\"%s\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"" ANSWER
+             "\",\"refusal\":null},\"logprobs\":null,"
              "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":40,"
              "\"total_tokens\":52},\"system_fingerprint\":\"fp_mock\"}",
              model);
-    plain_len = whole(plain, sizeof plain, 200, body);
+    plain_len[CHAT] = whole(plain[CHAT], sizeof plain[CHAT], 200, body);
+    snprintf(body, sizeof body,
+             "{\"id\":\"msg_mock0000000000000000000001\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"%s\","
+             "\"content\":[{\"type\":\"text\",\"text\":\"" ANSWER "\"}],\"stop_reason\":\"end_turn\","
+             "\"stop_sequence\":null,\"usage\":{\"input_tokens\":12,\"output_tokens\":40}}",
+             model);
+    plain_len[MESSAGES] = whole(plain[MESSAGES], sizeof plain[MESSAGES], 200, body);
     snprintf(body, sizeof body,
              "{\"object\":\"list\",\"data\":[{\"id\":\"%s\",\"object\":\"model\",\"created\":1700000000,"
              "\"owned_by\":\"mock\"}]}",
              model);
     listing_len = whole(listing, sizeof listing, 200, body);
-    int n = snprintf(body, sizeof body,
-                     "data: {\"id\":\"chatcmpl-mock0000000000000000000001\",\"object\":\"chat.completion.chunk\","
-                     "\"created\":1700000000,\"model\":\"%s\",\"choices\":[{\"index\":0,\"delta\":{\"content\":"
-                     "\"tok0000 \"},\"finish_reason\":null}]}\n\n",
-                     model);
-    chunk_len = snprintf(chunk, sizeof chunk, "%x\r\n%s\r\n", n, body);
-    chunk_digits = (int)(strstr(chunk, "tok0000") - chunk) + 3;
-    n = snprintf(body, sizeof body,
-                 "data: {\"id\":\"chatcmpl-mock0000000000000000000001\",\"object\":\"chat.completion.chunk\","
-                 "\"created\":1700000000,\"model\":\"%s\",\"choices\":[{\"index\":0,\"delta\":{},"
-                 "\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
-                 model);
-    last_len = snprintf(last, sizeof last, "%x\r\n%s\r\n0\r\n\r\n", n, body);
+    snprintf(token, sizeof token,
+             "data: {\"id\":\"chatcmpl-mock0000000000000000000001\",\"object\":\"chat.completion.chunk\","
+             "\"created\":1700000000,\"model\":\"%s\",\"choices\":[{\"index\":0,\"delta\":{\"content\":"
+             "\"tok0000 \"},\"finish_reason\":null}]}\n\n",
+             model);
+    snprintf(ending, sizeof ending,
+             "data: {\"id\":\"chatcmpl-mock0000000000000000000001\",\"object\":\"chat.completion.chunk\","
+             "\"created\":1700000000,\"model\":\"%s\",\"choices\":[{\"index\":0,\"delta\":{},"
+             "\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+             model);
+    build_stream(CHAT, "", token, ending);
+    snprintf(body, sizeof body,
+             "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_mock01\",\"type\":"
+             "\"message\",\"role\":\"assistant\",\"model\":\"%s\",\"content\":[],\"stop_reason\":null,"
+             "\"stop_sequence\":null,\"usage\":{\"input_tokens\":12,\"output_tokens\":1}}}\n\n"
+             "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,"
+             "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+             model);
+    build_stream(MESSAGES, body,
+                 "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,"
+                 "\"delta\":{\"type\":\"text_delta\",\"text\":\"tok0000 \"}}\n\n",
+                 "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"
+                 "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\","
+                 "\"stop_sequence\":null},\"usage\":{\"output_tokens\":100}}\n\n"
+                 "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
 }
 
 static void watch(Conn *c, int writable) {
@@ -181,15 +217,16 @@ static int refuse(Conn *c, int status, const char *message) {
     return emit(c, out, whole(out, sizeof out, status, body));
 }
 
-static int chat(Conn *c, const char *body, int authorised) {
+static int ask(Conn *c, const char *body, int authorised, int dialect) {
     char wanted[128];
     snprintf(wanted, sizeof wanted, "\"%s\"", model);
     const char *named = member(body, "\"model\""), *stream = member(body, "\"stream\"");
     if (!authorised) return refuse(c, 401, "bad upstream key");
     if (!named || strncmp(named, wanted, strlen(wanted))) return refuse(c, 404, "model was not rewritten");
-    if (!stream || strncmp(stream, "true", 4)) return emit(c, plain, plain_len);
+    if (!stream || strncmp(stream, "true", 4)) return emit(c, plain[dialect], plain_len[dialect]);
     const char *count = member(body, "\"max_tokens\""), *pace = member(body, "\"seed\"");
     c->streaming = 1;
+    c->dialect = dialect;
     c->sent = 0;
     c->chunks = count ? atoi(count) : 100;
     c->interval = pace ? atoi(pace) * 1000000ull : 0;
@@ -200,7 +237,7 @@ static int chat(Conn *c, const char *body, int authorised) {
         c->listed = 1;
         streams[stream_count++] = c;
     }
-    return emit(c, STREAM_HEAD, strlen(STREAM_HEAD));
+    return emit(c, begin[dialect], begin_len[dialect]);
 }
 
 /* Answer every whole request that is buffered; -1: the peer is gone. */
@@ -214,12 +251,15 @@ static int process(Conn *c) {
         char *length = strcasestr(c->in, "\r\ncontent-length:");
         char *auth = strcasestr(c->in, "\r\nauthorization: bearer ");
         long need = length ? strtol(length + 17, NULL, 10) : 0;
+        char *own = strcasestr(c->in, "\r\nx-api-key: ");
         int authorised = auth && !strncmp(auth + 24, key, strlen(key)), get = !strncmp(c->in, "GET ", 4);
+        authorised |= own && !strncmp(own + 13, key, strlen(key));
+        int dialect = memmem(c->in, strcspn(c->in, "\r"), "/messages ", 10) ? MESSAGES : CHAT;
         end[2] = saved;
         if (c->in_len - (body - c->in) < need) return 0;
         char after = body[need];
         body[need] = 0;
-        int gone = get ? emit(c, listing, listing_len) : chat(c, body, authorised);
+        int gone = get ? emit(c, listing, listing_len) : ask(c, body, authorised, dialect);
         body[need] = after;
         if (gone < 0) return -1;
         long used = (body - c->in) + need;
@@ -233,14 +273,15 @@ static int process(Conn *c) {
 static int step(Conn *c) {
     if (c->sent < c->chunks) {
         char out[512], digits[16];
-        memcpy(out, chunk, chunk_len);
+        int said = c->dialect;
+        memcpy(out, chunk[said], chunk_len[said]);
         snprintf(digits, sizeof digits, "%04d", c->sent++ % 10000);
-        memcpy(out + chunk_digits, digits, 4);
-        return emit(c, out, chunk_len);
+        memcpy(out + chunk_digits[said], digits, 4);
+        return emit(c, out, chunk_len[said]);
     }
     c->streaming = 0;
     unlist(c);
-    if (emit(c, last, last_len) < 0) return -1;
+    if (emit(c, last[c->dialect], last_len[c->dialect]) < 0) return -1;
     return process(c);
 }
 

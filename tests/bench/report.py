@@ -84,6 +84,13 @@ def _above(found: Found) -> float | None:
     return _paired(found, "plain-1", p50, "nginx", lambda ours, theirs: ours - theirs)
 
 
+def _translated(found: Found) -> float | None:
+    """Chunks per second of translated streams by those of plain ones, paired by round."""
+    plain = {run["round"]: chunks(run) for run in _runs(found, HOTEL, "stream-16")}
+    pairs = [(chunks(run), plain.get(run["round"])) for run in _runs(found, HOTEL, "translated")]
+    return _median(ours / theirs for ours, theirs in pairs if theirs)
+
+
 def largest_rss(found: Found, side: str = HOTEL) -> float | None:
     return max(found["rss"].get(side, [None]))
 
@@ -123,6 +130,7 @@ TARGETS = (
     Target("requests/s at 16 clients, times LiteLLM", lambda f: ratio(f, "plain-16", rate, "LiteLLM"), 60, True),
     Target("100 KB bodies per second, of nginx", lambda f: ratio(f, "body-16", rate, "nginx"), 0.12, True),
     Target("chunks/s at 16 streams, of nginx", lambda f: ratio(f, "stream-16", chunks, "nginx"), 0.8, True),
+    Target("chunks/s of translated streams, of plain ones", _translated, 0.33, True),
     Target("CPU per paced chunk, times nginx", lambda f: ratio(f, "paced-200", per_chunk, "nginx"), 3, False),
     Target("p50 at one client, above nginx's", _above, 0.3, False, " ms"),
     Target("p99 with two dashboards reloading", lambda f: _of(f, HOTEL, "dashboards", p99), 20, False, " ms"),
@@ -240,6 +248,12 @@ def _notes(found: Found) -> list[str]:
         notes.append(
             f"- Two workers by one that has the same cores: {rates[-1] / rates[1]:.2f}; requests per CPU second of the "
             f"workers, two by one: {cpu:.2f}."
+        )
+    if runs := _runs(found, HOTEL, "translated"):
+        per_second, cpu = (statistics.median(what(run) for run in runs) for what in (chunks, per_chunk))
+        notes.append(
+            f"- Translated streams (a client of chat completions, a provider of Anthropic's Messages, 16 streams): "
+            f"{per_second:,.0f} chunks/s, {cpu:.1f} µs of CPU each."
         )
     for name, why in found["left_out"].items():
         notes.append(f"- **Left out**: {name}, {why}.")

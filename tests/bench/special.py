@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,20 @@ def with_dashboards(target: Side, pids: list[int], scratch: Path, factor: float)
     if told["wrong"]:
         raise BenchFailed(f"dashboard: {told['wrong'][:3]}")
     return {**figures, **told}
+
+
+TRANSLATED = "translated"
+
+
+def translated(target: Side, pids: list[int], scratch: Path, upstream: str, factor: float) -> dict[str, Any]:
+    """16 streams in chat completions of a provider that speaks Anthropic's Messages."""
+    with hotel.Admin(target.port) as admin:
+        made = admin.provider(TRANSLATED, "anthropic-messages", upstream)
+        try:
+            other = replace(target, model=f"{TRANSLATED}/{hotel.UPSTREAM_MODEL}")
+            return rows.put(rows.scaled(rows.BY_NAME["stream-16"], factor), other, pids, scratch, machine.pair()[1])
+        finally:
+            admin.call("DELETE", f"/providers/{made}")
 
 
 def starts(scratch: Path) -> list[float]:

@@ -45,6 +45,15 @@ def test_a_target_is_met_at_its_limit_and_missed_below_it(rate: int, verdict: st
     assert report.fine(told) is (verdict == "met")
 
 
+@pytest.mark.parametrize(("chunks", "verdict"), [(34_000, "met"), (32_000, "**MISSED**")])
+def test_translated_streams_are_compared_with_plain_ones_of_their_round(chunks: float, verdict: str):
+    runs = [run("Model Hotel", "stream-16", n, chunks=100_000.0 * (n + 1)) for n in range(2)]
+    runs += [run("Model Hotel", "translated", n, chunks=chunks * (n + 1)) for n in range(2)]
+    text = report.markdown(found(*runs))
+    assert line("chunks/s of translated streams, of plain ones", text).endswith(f"| {verdict} |")
+    assert f"16 streams): {chunks * 1.5:,.0f} chunks/s" in text
+
+
 def test_what_was_not_measured_is_said_and_is_no_failure():
     told = found(run("Model Hotel", "plain-16"), left_out={"LiteLLM": "no network"})
     text = report.markdown(told)
