@@ -1,6 +1,7 @@
 """An answer passed on while it arrives: committed at its first byte, and then only its end can tell (v1-api 17.2).
 
 Nothing is appended to one that breaks: its client learns that it is not whole from the connection that is cut off.
+Only a stream of events whose time is over ends with one that says so (v1-api 8.5).
 """
 
 import asyncio
@@ -23,6 +24,7 @@ log = logging.getLogger("proxy")
 NOTHING_CAME = "upstream produced no response data"
 CUT = "answer cut off: upstream connection error"
 ENDED = "the provider ended its stream with an error"
+STREAM_TIMED_OUT = "stream interrupted: upstream request timed out"
 TIMED_OUT = "answer cut off: upstream request timed out"
 _EVENTS = b"text/event-stream"
 _UNKNOWN_TYPE = b"application/octet-stream"
@@ -82,6 +84,10 @@ class Relayed(Attempt):
             self._judge(verdict.broken(response.status))
             text = TIMED_OUT if late else f"{CUT}: {self._secrets.exception(broke)}"
             self._cut("failover_timeout" if late else "provider_error", text)
+            if late and tail is not None:  # its client understands one more event
+                frame = answers.stream_error(STREAM_TIMED_OUT, "failover_timeout")
+                await exchange.write(guard.rest() + tail.gap + frame)
+                await exchange.end()
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not exchange.gone or task is None:

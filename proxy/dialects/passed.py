@@ -172,6 +172,12 @@ class Tail:
         return bool(last.error) or last.type == "error" or last.type.endswith(".failed")
 
     @property
+    def gap(self) -> bytes:
+        """What ends an event that is not whole."""
+        end = b"".join(self._pieces)[-4:]
+        return b"" if end.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")) else b"\n\n"
+
+    @property
     def _text(self) -> str:
         return b"".join(self._pieces)[-USAGE_TAIL:].decode("utf-8", "replace")
 

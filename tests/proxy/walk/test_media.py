@@ -402,6 +402,43 @@ async def test_the_first_token_window_is_not_theirs(ab: Stage, provider_a: FakeP
     assert got.complete and ab.trail == A_SERVED
 
 
+@pytest.mark.parametrize("rest", [b"", b'data: {"half'])
+async def test_a_stream_whose_time_is_over_says_so(ab: Stage, provider_a: FakeProvider, rest: bytes):
+    """Section 8.5 of v1-api."""
+    ab.set(request_timeout="50ms")
+
+    async def stands_still(wire: Any) -> None:
+        await wire.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nContent-Length: 500\r\n\r\n")
+        await wire.write(b'data: {"type": "x"}\n\n' + rest)
+        await wire.sleep(20)
+
+    provider_a.script(stands_still)
+    got = await ab.post(IMAGES, stream=True)
+    first, *broken, last = got.events
+    assert got.complete and json.loads(first) == {"type": "x"} and len(broken) == bool(rest)
+    assert json.loads(last)["error"] == {
+        "message": "stream interrupted: upstream request timed out",
+        "type": "server_error",
+        "param": None,
+        "code": "failover_timeout",
+    }
+    assert ab.trail == [(0, "A", 200, "failover_timeout", "charge")]
+    assert (ab.row.state, ab.row.error_kind) == ("failed", "failover_timeout")
+
+
+async def test_sound_whose_time_is_over_is_cut_off(ab: Stage, provider_a: FakeProvider):
+    ab.set(request_timeout="50ms")
+
+    async def stands_still(wire: Any) -> None:
+        await wire.write(b"HTTP/1.1 200 X\r\nContent-Type: audio/mpeg\r\nContent-Length: 500\r\n\r\nID3")
+        await wire.sleep(20)
+
+    provider_a.script(stands_still)
+    got = await ab.post(SPEECH)
+    assert (got.body, got.complete) == (b"ID3", False)
+    assert ab.trail == [(0, "A", 200, "failover_timeout", "charge")]
+
+
 async def test_a_client_that_leaves_a_stream_costs_the_provider_nothing(ab: Stage, provider_a: FakeProvider):
     provider_a.script(passed_events(PARTIAL, DONE, pause=20))
     client = ab.poster(IMAGES, stream=True)
