@@ -146,7 +146,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if type(record) is _Said:
-            return record.line()
+            return record.printed()
         record.tail = tail = _tail(_attributes(record, self))
         return (
             f"time={_moment(record)} level={LEVELS.get(record.levelno, 'INFO')}"
@@ -239,7 +239,7 @@ class _Said(LeanRecord):
     def msecs(self) -> float:  # type: ignore[override]
         return self.created % 1 * 1000
 
-    def line(self) -> str:
+    def printed(self) -> str:
         """As :class:`TextFormatter` prints it."""
         created, took = self.created, self.took
         second = int(created)

@@ -61,6 +61,21 @@ def test_a_line_becomes_a_row(lines):
     assert row.id.version == 7
 
 
+def test_a_line_of_the_hot_path_becomes_a_row_as_it_was_printed(lines):
+    said = []
+    logformat.straighten(said.append)
+    try:
+        logformat.say(logging.getLogger("proxy"), "proxy: routing to provider", {"provider": "A B"}, 4.25)
+    finally:
+        logformat.straighten(None)
+    lines.take(said)
+    (recent,) = lines.recent()
+    assert lines.flush()
+    (row,) = rows()
+    assert recent.message == row.message == 'proxy: routing to provider provider="A B" duration_ms=4.2'
+    assert logformat.TextFormatter().format(said[0]).endswith(f'msg="proxy: routing to provider"{row.message[26:]}')
+
+
 @pytest.mark.parametrize(
     ("level", "word"),
     [
