@@ -53,10 +53,11 @@ class RequestLog(models.Model):
         db_table = "request_logs"
         verbose_name = "request"
         ordering = ("-created_at", "-id")
+        # Rising, as rows come: a B-tree splits its last page at once and any other with its neighbours. Read backwards.
         indexes = [
-            models.Index(fields=["-created_at", "-id"], name="logs_time"),
-            models.Index(fields=["provider_id", "-created_at"], name="logs_provider_time"),
-            models.Index(fields=["virtual_key_id", "-created_at"], name="logs_key_time"),
+            models.Index(fields=["created_at", "id"], name="logs_time"),
+            models.Index(fields=["provider_id", "created_at"], name="logs_provider_time"),
+            models.Index(fields=["virtual_key_id", "created_at"], name="logs_key_time"),
             models.Index(fields=["state"], name="logs_state", condition=models.Q(state__in=["pending", "streaming"])),
         ]
 
@@ -80,9 +81,9 @@ class AppLog(models.Model):
         verbose_name = "log line"
         ordering = ("-timestamp", "-id")
         indexes = [
-            models.Index(fields=["-timestamp", "-id"], name="applog_time"),
-            models.Index(fields=["level", "-timestamp"], name="applog_level_time"),
-            models.Index(fields=["source", "-timestamp"], name="applog_source_time"),
+            models.Index(fields=["timestamp", "id"], name="applog_time"),
+            models.Index(fields=["level", "timestamp"], name="applog_level_time"),
+            models.Index(fields=["source", "timestamp"], name="applog_source_time"),
         ]
 
     def __str__(self) -> str:
