@@ -61,9 +61,13 @@ def whole(data: bytes) -> None:
 
 
 def chat_answer(data: bytes) -> None:
-    """A chat completion becomes a Response object, or is none."""
-    with contextlib.suppress(Untranslatable):
-        assert json.loads(Writer({}).whole(data, "m"))["object"] == "response"
+    """A chat completion that is served becomes a Response object."""
+    judged = read_answer(data)
+    if judged.verdict in ("served", "bare_finish"):
+        assert json.loads(Writer({}).whole(judged.body, "m"))["object"] == "response"
+    else:
+        with contextlib.suppress(Untranslatable):
+            Writer({}).whole(data, "m")
 
 
 def _read(*pieces: bytes) -> list[Event]:
@@ -102,10 +106,14 @@ def chat_stream(data: bytes) -> None:
 
 
 def native_stream(data: bytes) -> None:
-    """A stream that is only watched can be ended at any time."""
-    framer, watched = Framer(), Native()
+    """A stream that is only watched can be ended, or taken over, at any time."""
+    framer, watched, writer = Framer(), Native(), Writer({})
     for event in (*framer.feed(data), *framer.finish()):
         watched.take(event)
+        writer.follow(event)
+    writer.begin("m")
+    writer.feed(_sse(CHUNKS[1], CHUNKS[4]))
+    writer.end()
     end = watched.error_frame(Native.TRUNCATED, "provider_error")
     assert json.loads(end.split(b"\ndata: ", 1)[1])["response"]["status"] == "failed"
 

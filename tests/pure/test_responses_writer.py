@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.dialects.base import Untranslatable
 from proxy.dialects.responses.writer import Writer
+from proxy.stream.sse import Event
 
 MODEL = "upstream-model"
 
@@ -261,14 +262,26 @@ def test_a_legacy_function_call_is_a_call():
 
 def test_an_answer_of_nothing_has_no_output():
     assert whole(completion({"content": None}))["output"] == []
+    found = whole(b'{"choices":[{"finish_reason":"length"}]}')
+    assert (found["status"], found["output"]) == ("incomplete", [])
 
 
-@pytest.mark.parametrize(
-    "chat", [b"", b"[]", b"{}", b'{"choices":[]}', b'{"choices":[1]}', b'{"choices":[{"message":1}]}']
-)
+@pytest.mark.parametrize("chat", [b"", b"[]", b"{}", b'{"choices":[]}', b'{"choices":[1]}', b'{"choices":{}}'])
 def test_what_is_no_chat_completion(chat):
     with pytest.raises(Untranslatable):
         writer().whole(chat, MODEL)
+
+
+def test_a_number_that_can_not_be_read_costs_only_itself():
+    call = b'{"id":"c","x":1e999,"function":{"name":"f","arguments":"{}"}}'
+    said = b'"content":"a","tool_calls":[' + call + b"]"
+    found = json.loads(
+        writer().whole(b'{"choices":[{"message":{' + said + b'},"logprob":1e999}],"usage":{"prompt_tokens":2}}', MODEL)
+    )
+    assert [item["type"] for item in found["output"]] == ["message", "function_call"]
+    assert found["usage"]["input_tokens"] == 2
+    end = stream(b'data: {"x":1e999,"choices":[{"delta":{' + said + b"}}]}\n\n")[-1]
+    assert [item["type"] for item in end["response"]["output"]] == ["message", "function_call"]
 
 
 @pytest.mark.parametrize(
@@ -537,6 +550,44 @@ def test_a_candidate_that_takes_over_goes_on_with_the_same_answer():
     assert found[0]["response"]["id"] == found[-1]["response"]["id"]
     assert (found[0]["response"]["model"], found[-1]["response"]["model"]) == (MODEL, "second")
     assert found[-1]["response"]["output"][0]["content"][0]["text"] == "ab"
+
+
+def native(kind: str, number: int, **more: object) -> Event:
+    data = json.dumps({"type": f"response.{kind}", "sequence_number": number, **more}).encode()
+    return Event(data, b"event: x\ndata: %b\n\n" % data, b"event: x\n")
+
+
+def test_a_candidate_that_takes_over_from_a_native_stream_goes_on_with_it():
+    """Id, numbers, items and text are those of the stream that broke."""
+    one = writer()
+    reasoning = {"type": "reasoning", "id": "rs_native", "encrypted_content": "g"}
+    for event in (
+        native("created", 0, response={"id": "resp_native"}),
+        native("output_item.added", 2, output_index=0, item=reasoning),
+        native("output_item.done", 3, output_index=0, item={**reasoning, "status": "completed"}),
+        native("output_item.added", 4, output_index=1, item={"type": "message", "id": "msg_native"}),
+        native("content_part.added", 5, output_index=1, part={"type": "output_text", "text": ""}),
+        native("output_text.delta", 6, output_index=1, delta="a"),
+        Event(b"garbage", b""),
+        Event(None, b": ping\n\n", b": ping\n"),
+    ):
+        one.follow(event)
+    one.begin("second")
+    found = events(b"".join(one.feed(part) for part in (chunk({"content": "b"}), chunk(finish="stop"), DONE)))
+    assert [event["sequence_number"] for event in found] == list(range(7, 7 + len(found)))
+    assert kinds(found) == [
+        "output_text.delta",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "completed",
+    ]
+    place = {"item_id": "msg_native", "output_index": 1, "content_index": 0}
+    assert {name: found[0][name] for name in place} == place and found[1]["text"] == "ab"
+    response = found[-1]["response"]
+    assert (response["id"], response["model"]) == ("resp_native", "second")
+    assert response["output"][0] == {**reasoning, "status": "completed"}
+    assert response["output"][1]["content"][0]["text"] == "ab"
 
 
 # -- failures

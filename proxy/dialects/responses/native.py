@@ -27,7 +27,7 @@ def build(own: Members, *, model: str) -> bytes:
 
 def read_answer(payload: bytes) -> Judged:
     """Judge a whole answer, which goes on as it came (failover-loop 9.1, 9.3; circuit-breaker 4)."""
-    response = raws.value(payload)
+    response = raws.loose(payload)
     if not isinstance(response, dict):
         return Judged("undecodable", b"", None, False, problem="no JSON object")
     members = raws.members(payload) or {}

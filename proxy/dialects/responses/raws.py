@@ -46,6 +46,11 @@ def utf8(payload: bytes) -> bool:
     return True
 
 
+def mended(payload: bytes) -> bytes:
+    """Text with every byte replaced that is no UTF-8."""
+    return payload if utf8(payload) else payload.decode(errors="replace").encode()
+
+
 def json(value: object) -> Raw:
     """*value*, which may hold Raw, as a member."""
     return Raw(encode(value))
@@ -84,7 +89,7 @@ def members(raw: Raw | bytes | None) -> Members | None:
         return None
 
 
-def items(raw: Raw | None) -> list[Raw] | None:
+def items(raw: Raw | bytes | None) -> list[Raw] | None:
     """The elements of a list; None for anything else."""
     try:
         return None if raw is None else _items(raw)
@@ -98,6 +103,19 @@ def value(raw: Raw | bytes | None) -> Any:
         return None if raw is None else _value(raw)
     except ERRORS:
         return None
+
+
+def loose(raw: Raw | bytes, levels: int = 7) -> Any:
+    """The decoded value, of which a number that can not be read costs only itself.
+
+    *levels* deep, which is how deep a chat answer is down to the arguments of a call.
+    """
+    found = value(raw)
+    if found is not None or not levels:
+        return found
+    if (inside := members(raw)) is not None:
+        return {name: loose(member, levels - 1) for name, member in inside.items()}
+    return [loose(item, levels - 1) for item in items(raw) or ()] or None
 
 
 def joined(texts: Sequence[Raw], between: bytes = b"\\n") -> Raw:

@@ -41,7 +41,6 @@ class _Chunk(msgspec.Struct, gc=False):
 _DATA, _BLANK = b"data: ", b"\n\n"
 
 _chunk = msgspec.json.Decoder(_Chunk).decode
-_value = msgspec.json.Decoder().decode
 
 
 def _mute(_kind: str, **_members: object) -> bytes:
@@ -73,16 +72,16 @@ class Writer:
     # -- an answer that came whole
 
     def whole(self, chat: bytes, model: str) -> bytes:
-        """A chat completion as a Response object. Raises Untranslatable."""
+        """A chat completion as a Response object. Raises Untranslatable where it has no choice."""
+        completion = raws.loose(raws.mended(chat))
         try:
-            completion = _value(chat)
             choice = completion["choices"][0]
-            message = choice["message"]
-            calls = message.get("tool_calls")
-        except (*raws.ERRORS, LookupError, TypeError, AttributeError):
-            raise Untranslatable("the chat completion has no choice with a message") from None
+            message = choice.get("message")
+        except (LookupError, TypeError, AttributeError):
+            raise Untranslatable("the chat completion has no choice") from None
         turn = Turn(_mute, self._names, self._new_id)
-        if isinstance(calls, list):
+        message = message if isinstance(message, dict) else {}
+        if isinstance(calls := message.get("tool_calls"), list):
             # Each is one call, whatever it says of itself.
             each = [{**call, "index": at} for at, call in enumerate(calls) if isinstance(call, dict)]
             message = {**message, "tool_calls": each}
@@ -104,10 +103,7 @@ class Writer:
 
     def follow(self, event: Event) -> None:
         """An event of a native stream went to the client: :meth:`feed` may have to go on behind it."""
-        try:
-            seen = _value(event.data or b"")
-        except raws.ERRORS:
-            return
+        seen = raws.value(event.data)
         if not isinstance(seen, dict):
             return
         self._begun = True
@@ -177,10 +173,7 @@ class Writer:
     def _general(self, payload: bytes) -> bytes:
         if payload.strip() == DONE:
             return self._end()
-        try:
-            frame = _value(payload)
-        except raws.ERRORS:
-            return b""
+        frame = raws.loose(raws.mended(payload))
         if not isinstance(frame, dict):
             return b""
         if frame.get("error"):
