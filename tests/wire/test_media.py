@@ -3,7 +3,13 @@
 import base64
 import io
 import json
+import os
 import random
+import re
+import subprocess
+import wave
+from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -27,6 +33,7 @@ from tests.wire.product import eventually
 IMAGE, TTS, STT, RERANK = "gpt-image-1", "tts-1", "whisper-1", "rerank-v3.5"
 BYTES = random.Random(1).randbytes(300_000) + b"\r\n--x--\r\n"
 USAGE = {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}
+GOOG = "AIza-0123456789abcdefghijklmnopqrstuv"
 SPOKEN = {"model": f"hotel/{TTS}", "input": "Hello", "voice": "alloy"}
 
 
@@ -228,6 +235,38 @@ def test_a_file_without_a_model_is_refused(home):
     assert found.json()["error"]["message"] == "Content-Type must be multipart/form-data with a boundary"
 
 
+# -- by Google
+
+
+@pytest.fixture
+def google(home):
+    """``Gem/gemini-2.5-flash-preview-tts`` behind provider A's own address."""
+    listed = {"name": "models/gemini-2.5-flash-preview-tts", "supportedGenerationMethods": ["generateContent"]}
+    home.a.route("GET", "/v1beta/models", reply(200, {"models": [listed]}))
+    body = {"name": "Gem", "base_url": f"{home.a.origin}/v1beta/openai", "provider_type": "google", "api_key": GOOG}
+    made = home.admin("POST", "/api/providers", json=body).json()
+    home.admin("POST", f"/api/providers/{made['id']}/discover")
+    yield "/v1beta/models/gemini-2.5-flash-preview-tts:generateContent"
+    home.admin("DELETE", f"/api/providers/{made['id']}")
+
+
+def test_google_speaks_and_transcribes(home, google):
+    """part of v1-api 89"""
+    sample = {"inlineData": {"mimeType": "audio/L16;rate=24000", "data": base64.b64encode(b"\1\2" * 100).decode()}}
+    home.a.route("POST", google, reply(200, {"candidates": [{"content": {"parts": [sample]}}]}))
+    asked = {**SPOKEN, "model": "Gem/gemini-2.5-flash-preview-tts"}
+    with wave.open(io.BytesIO(home.client.audio.speech.create(**asked, response_format="wav").content)) as spoken:
+        assert (spoken.getframerate(), spoken.getnchannels(), spoken.getnframes()) == (24000, 1, 100)
+    call = next(request for request in home.a.requests if request.path == google)
+    assert call.headers["x-goog-api-key"] == GOOG and "authorization" not in call.headers
+    with pytest.raises(openai.BadRequestError) as refused:
+        home.client.audio.speech.create(**asked, response_format="mp3")
+    assert "must be wav or pcm" in refused.value.body["message"] and refused.value.param == "response_format"
+    home.a.route("POST", google, reply(200, {"candidates": [{"content": {"parts": [{"text": " hello "}]}}]}))
+    found = home.client.audio.transcriptions.create(model=asked["model"], file=wav())
+    assert found.text == "hello" and home.row()["endpoint_type"] == "stt"
+
+
 # -- rerank
 
 
@@ -269,3 +308,26 @@ async def test_everything_asynchronously(home):
         with pytest.raises(openai.UnprocessableEntityError) as refused:
             await client.audio.speech.create(**SPOKEN)
         assert (refused.value.body["message"], refused.value.code) == ("no such voice", "x")
+
+
+# -- what the page shows
+
+
+def test_the_calls_of_the_page_work(home, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "endpoints.md").read_text()
+    (calls,) = re.findall(r"^```sh\n(.*?)^```$", page, re.S | re.M)
+    (script,) = re.findall(r"^```python\n(.*?)^```$", page, re.S | re.M)
+    monkeypatch.chdir(tmp_path)
+    env = {**os.environ, "HOTEL": home.product.url, "KEY": home.key, "no_proxy": "*"}
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", calls], env=env, capture_output=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "evening.mp3").read_bytes() == MP3
+    ranked, rest = done.stdout.decode().split("}]}", 1)
+    assert '"index": 1' in ranked and PNG in rest and rest.endswith('{"text": "hello there"}')
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(BYTES)
+    names: dict[str, Any] = {}
+    exec(script.replace("http://127.0.0.1:8080", home.product.url).replace("sk-...", home.key), names)
+    names["client"].close()
+    edit = next(call for call in home.a.calls if call.path == "/v1/images/edits")
+    assert [part[1] for part in edit.parts if part[1]] == ["a.png", "b.png"]
