@@ -127,6 +127,8 @@ ASKING = (
     "/embeddings",
     "/messages",
     "/responses",
+    ":generateContent",
+    ":streamGenerateContent",
     *behaviours.BY_PATH,
 )  # the ends of the paths that scripts answer
 WAIT = 10.0  # seconds; every wait of this module ends by then

@@ -3,6 +3,7 @@ import pytest
 pytest.register_assert_rewrite("tests.wire.playbook")
 
 from tests.wire.house import House, house  # noqa: E402
+from tests.wire.mixed import Mixed, mixed  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +17,16 @@ def home(shared_house: House) -> House:
     """The module's house as it was when it was built."""
     shared_house.fresh()
     return shared_house
+
+
+@pytest.fixture(scope="module")
+def shared_hotel(tmp_path_factory):
+    with mixed(tmp_path_factory.mktemp("mixed")) as found:
+        yield found
+
+
+@pytest.fixture
+def hotel(shared_hotel: Mixed) -> Mixed:
+    """The module's mixed house as it was when it was built."""
+    shared_hotel.fresh()
+    return shared_hotel

@@ -43,10 +43,25 @@ class House:
         assert response.status_code < 300, (path, response.status_code, response.text)
         return response
 
-    def order(self, *names: str) -> None:
-        entries = self.group["entries"]
+    def order(self, *names: str, group: dict[str, Any] | None = None) -> None:
+        found = group or self.group
+        entries = found["entries"]
         ids = [entry["model_uuid"] for name in names for entry in entries if entry["provider_name"] == name]
-        self.admin("PUT", f"/api/failover-groups/{self.group['id']}", json={"priority_order": ids})
+        self.admin("PUT", f"/api/failover-groups/{found['id']}", json={"priority_order": ids})
+
+    def join(self, name: str, kind: str, base_url: str, *, key: str = "") -> None:
+        """One more provider, of any type; what it lists is found at once."""
+        key = key or f"sk-{name.lower()}-0123456789abcdef"
+        body = {"name": name, "provider_type": kind, "base_url": base_url, "api_key": key}
+        made = self.admin("POST", "/api/providers", json=body).json()
+        self.ids[name] = made["id"]
+        self.admin("POST", f"/api/providers/{made['id']}/discover")
+
+    def group_of(self, model: str) -> dict[str, Any]:
+        """The group ``hotel/<model>``."""
+        groups = self.admin("GET", "/api/failover-groups").json()["groups"]
+        found: dict[str, Any] = next(one for one in groups if one["display_model"] == model)
+        return found
 
     def settings(self, **values: str) -> None:
         self.admin("PUT", "/api/settings", json=values)
