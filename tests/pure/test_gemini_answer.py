@@ -195,6 +195,8 @@ NO_ANSWERS = [
     (b'{"error":{"code":500,"message":"SECRET"}}', "gemini: the answer has no candidate"),
     (b'[{"error":{"code":500,"message":"SECRET"}}]', "gemini: the body is no generateContent answer"),
     (b'{"candidates":[],"promptFeedback":"SECRET"}', "gemini: the answer has no candidate"),
+    (b'{"candidates":[],"promptFeedback":{"blockReason":""}}', "gemini: the answer has no candidate"),
+    (b'{"candidates":[],"promptFeedback":{"blockReason":5}}', "gemini: the answer has no candidate"),
     (b'{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}', "the model ended in a malformed function call"),
     (
         b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"a":"\xff"}}}]}}]}',
@@ -217,6 +219,7 @@ BLOCKS = [
     ("PROHIBITED_CONTENT", "PROHIBITED_CONTENT"),
     ("something the user said", "BLOCKED_REASON_UNSPECIFIED"),
     ("A" * 65, "BLOCKED_REASON_UNSPECIFIED"),
+    ("SÜSS", "BLOCKED_REASON_UNSPECIFIED"),
 ]
 
 
