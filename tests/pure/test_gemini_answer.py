@@ -68,7 +68,7 @@ def test_parallel_calls_carry_the_signature_of_the_one_that_has_it():
     """part of v1-api 78"""
     body = answered(
         {"functionCall": {"name": "look", "args": {"a": 1}, "id": "x"}, "thoughtSignature": "c2ln"},
-        {"functionCall": {"name": "find"}},
+        {"functionCall": {"name": "find"}, "thoughtSignature": 5},
         {"functionCall": {"name": "other", "args": {}}, "thought_signature": "b3RoZXI="},
     )
     choice = read(body)["choices"][0]
@@ -136,6 +136,7 @@ def test_pictures_are_delivered_and_other_blobs_are_not():
         {"inlineData": {"mimeType": "image/webp", "data": ""}},
         {"inlineData": {"mimeType": "audio/L16", "data": "AAAA"}},
         {"inlineData": {"data": "AAAA"}},
+        {"inlineData": {"mimeType": "image/png", "data": 5}},
         {"inlineData": "x"},
     )
     assert said == {
@@ -171,6 +172,8 @@ def test_an_unstated_reason_ends_what_was_delivered_and_nothing_else():
     assert finish({"text": "x"}, finish=None) == "stop"
     nothing = json.dumps(answered(finish=None)).encode()
     assert chat.read_answer(egress.to_chat(nothing, model="m")).verdict == "no_content"
+    unread = json.dumps(answered(finish=5)).encode()
+    assert chat.read_answer(egress.to_chat(unread, model="m")).verdict == "no_content"
     bare = json.dumps({"candidates": [{"finishReason": "STOP"}]}).encode()
     assert chat.read_answer(egress.to_chat(bare, model="m")).verdict == "bare_finish"
     unsafe = json.dumps({"candidates": [{"finishReason": "SAFETY", "safetyRatings": []}]}).encode()
@@ -268,7 +271,7 @@ METADATA = [
         id="thoughts alone",
     ),
     pytest.param(
-        '{"promptTokenCount":3,"totalTokenCount":3}',
+        '{"promptTokenCount":3,"candidatesTokenCount":null,"totalTokenCount":3}',
         {"prompt_tokens": 3, "completion_tokens": 0, "total_tokens": 3},
         id="what is left out is zero",
     ),

@@ -232,7 +232,7 @@ def chat_usage(metadata: Raw, cached: Raw = ABSENT) -> dict[str, object] | None:
     if thoughts is not None:
         said["completion_tokens_details"] = {"reasoning_tokens": thoughts}
     hit = usages.first(counts, "cachedContentTokenCount")
-    if hit is None and cached is not ABSENT:
+    if hit is None:
         hit = usages.first(_counts(cached), "cachedContentTokenCount")
     if hit is not None:
         said["prompt_tokens_details"] = {"cached_tokens": hit}
