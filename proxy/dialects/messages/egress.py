@@ -1,5 +1,6 @@
 """A chat request for a provider that is asked in the Messages dialect, and its whole answer (v1-api 14). Pure."""
 
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -32,6 +33,9 @@ _SYSTEM = (b'"system"', b'"developer"')
 _ANY_OBJECT = Raw(b'{"type":"object","properties":{}}')
 _CHOICES = {"auto": Raw(b'{"type":"auto"}'), "required": Raw(b'{"type":"any"}')}
 _NOTHING_LEFT = "at least one user or assistant message with content is required"
+
+_ID = re.compile(rb'"[A-Za-z0-9_-]*"')
+_NO_ID = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -166,7 +170,7 @@ def _assistant(turns: list[_Turn], message: _Message) -> None:
 
 def _call(call: Members) -> bytes:
     function = members_of(call.get("function"))
-    call_id, name = _string(call.get("id")), _string(function.get("name"))
+    call_id, name = _call_id(call.get("id")), _string(function.get("name"))
     return b'{"type":"tool_use","id":%b,"name":%b,"input":%b}' % (call_id, name, _input(function.get("arguments")))
 
 
@@ -184,9 +188,15 @@ def _input(arguments: Raw | None) -> bytes:
 
 def _result(message: _Message) -> bytes:
     return b'{"type":"tool_result","tool_use_id":%b,"content":"%b"}' % (
-        _string(message.tool_call_id),
+        _call_id(message.tool_call_id),
         joined_text(message.content),
     )
+
+
+def _call_id(raw: Raw | None) -> bytes:
+    """A call's id: Anthropic takes letters, digits, ``_`` and ``-`` alone, and other vendors give others."""
+    quoted = _string(raw)
+    return quoted if _ID.fullmatch(quoted) else b'"%b"' % _NO_ID.sub("_", text_of(raw)).encode()
 
 
 def _string(raw: Raw | None) -> bytes:

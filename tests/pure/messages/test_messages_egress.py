@@ -548,3 +548,19 @@ def test_nothing_but_untranslatable_comes_of_a_chat_request(body):
     assert all(one != other for one, other in itertools.pairwise(roles))
     assert all(turn["content"] for turn in found["messages"])
     assert found["max_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"), [("call_1", "call_1"), ("functions.f:0", "functions_f_0"), ("a é", "a__"), ("", "")]
+)
+def test_an_id_of_another_vendor_is_one_that_anthropic_takes(given: str, sent: str):
+    """Call and result still belong together."""
+    call = {"id": given, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    said = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": given, "content": "42"},
+    ]
+    _, asked, answered = turns(*said)
+    assert asked["content"][0]["id"] == sent
+    assert answered["content"][0]["tool_use_id"] == sent
