@@ -18,7 +18,7 @@ from failover.resolve import ResolveError
 from modelhotel.core import catalogue, environment, options
 from modelhotel.core.client_ip import client_address
 from modelhotel.core.environment import Environment
-from modelhotel.core.headers import cors_headers, security_headers
+from modelhotel.core.headers import Pairs, cors_headers, security_headers
 from modelhotel.core.ids import hex16
 from modelhotel.core.options import Options
 from providers.keyring import KEYRING
@@ -63,6 +63,11 @@ def _environment() -> Environment:
     return environment.current()
 
 
+@functools.cache
+def _security() -> Pairs:
+    return security_headers(_environment())
+
+
 class _Call:
     """What every request has, before anyone knows what it wants."""
 
@@ -88,7 +93,7 @@ class _Call:
         self.arrival = time.monotonic()
         self.scope, self.receive, self.send = scope, receive, send
         self.env: Environment = _environment()
-        self.opts: Options = options.current()
+        self.opts: Options = options.SNAPSHOT.current
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.answered = False
         #: Puts an error of ours into the client's dialect.
@@ -97,8 +102,9 @@ class _Call:
         peer = scope.get("client")
         self.client = client_address(peer[0] if peer else "", scope["headers"], self.env.trusted_proxies)
         self.request_hash = hex16()
-        self.request_id = _kept_id(self.headers.get(b"x-request-id")) or self.request_hash.encode()
-        self.base: list[Header] = [(b"x-request-id", self.request_id), *security_headers(self.env)]
+        sent = self.headers.get(b"x-request-id")
+        self.request_id = (sent and _kept_id(sent)) or self.request_hash.encode()
+        self.base: list[Header] = [(b"x-request-id", self.request_id), *_security()]
         origin = self.headers.get(b"origin")
         if origin is not None:
             self.base += cors_headers(self.env, origin)
@@ -128,9 +134,9 @@ class _Call:
         await self.reply(answer.status, answer.body, (*answer.headers, *extra))
 
 
-def _kept_id(sent: bytes | None) -> bytes | None:
+def _kept_id(sent: bytes) -> bytes | None:
     """The caller's own request id, when it is 1 to 128 printable ASCII characters without blanks."""
-    return sent if sent and len(sent) <= _ID_MAX and not sent.translate(None, _PRINTABLE) else None
+    return sent if len(sent) <= _ID_MAX and not sent.translate(None, _PRINTABLE) else None
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

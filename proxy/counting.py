@@ -9,7 +9,7 @@ import msgspec
 from failover.resolve import Candidate
 from providers.kinds.base import JSON_TYPE
 from providers.upstream.interface import Request, UpstreamError
-from proxy import answers, body, outgoing, policy, reasons, refusals, terminal, walk
+from proxy import answers, body, outgoing, reasons, refusals, terminal, walk
 from proxy.answers import Answer
 from proxy.body import BadBody
 from proxy.dialects import messages
@@ -65,9 +65,7 @@ async def _asked(exchange: Exchange, candidate: Candidate) -> Answer:
     exchange.contact(provider.name, candidate.model.model_id)
     until = asyncio.get_running_loop().time() + exchange.attempt_seconds
     try:
-        response = await walk.TOOLS.client().send(
-            request, deadline=until, header_timeout=policy.of(exchange.opts).headers
-        )
+        response = await walk.TOOLS.client().send(request, deadline=until, header_timeout=exchange.policy.headers)
     except UpstreamError as problem:
         attrs = {"provider": provider.name, "error": secrets.exception(problem)}
         log.warning("proxy: counting tokens failed", extra={"attrs": attrs})

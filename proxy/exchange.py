@@ -14,9 +14,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from modelhotel.core import catalogue
 from modelhotel.core.options import Options
-from proxy import answers
+from proxy import answers, policy
 from proxy.answers import JSON, Answer, Header
 from proxy.keys import KeyRow
 from requestlogs.draft import Draft
@@ -107,6 +106,7 @@ class Exchange:
         "opts",
         "overhead_ms",
         "own",
+        "policy",
         "raw",
         "receive",
         "resolution",
@@ -140,6 +140,7 @@ class Exchange:
         self.loop = task.get_loop() if task is not None else asyncio.get_running_loop()
         self.draft = draft
         self.opts = opts
+        self.policy = policy.of(opts)
         self.key = key
         self.headers = headers
         self.endpoint = endpoint
@@ -161,7 +162,7 @@ class Exchange:
         self.gone = False
         #: Called once, in the event loop, when the client left; None = the watched task is cancelled.
         self.on_gone: Callable[[], None] | None = None
-        self._about = opts[catalogue.ANSWER_HEADERS]
+        self._about = self.policy.answer_headers
         self._ended = False
         self._streaming = False
         self._watch: _Watch | None = None
@@ -179,7 +180,7 @@ class Exchange:
             self.own = asked.own
             self.writer = self.endpoint.writer(asked.own)
         long = asked.stream or self.endpoint.long_running
-        self.attempt_seconds = self.opts[catalogue.REQUEST_TIMEOUT] * (STREAM_FACTOR if long else 1)
+        self.attempt_seconds = self.policy.request_timeout * (STREAM_FACTOR if long else 1)
         self.deadline = self.draft.arrival + OVERALL_FACTOR * self.attempt_seconds
 
     def contact(self, provider: str, model: str) -> None:

@@ -10,7 +10,6 @@ from failover.resolve import Candidate
 from modelhotel.core import durations
 from providers.kinds.base import JSON_TYPE, Kind
 from providers.upstream.interface import FaultKind, Headers, Request, Response, Steady, UpstreamError
-from proxy import policy
 from proxy.exchange import Exchange
 from proxy.repairs import Repair
 from proxy.secrecy import Secrets
@@ -62,7 +61,7 @@ def url(kind: Kind, base_url: str, target: str) -> str:
 
 def header_timeout(exchange: Exchange) -> float:
     """Seconds from the request being written to the response headers."""
-    rules = policy.of(exchange.opts)
+    rules = exchange.policy
     probed = exchange.stream and not exchange.endpoint.long_running
     return rules.stream_headers if probed else rules.headers
 

@@ -87,6 +87,9 @@ class Policy:
     *wait_in_place*: the longest stated wait that is waited out on the spot, 0 = none. Seconds. *busy_429*: where all
     are busy the client gets a 429, else a 502. *learning*: in-flight limits are learned and kept (failover-loop 8.1).
 
+    *request_timeout*: seconds of one attempt that is no stream. *answer_headers*: answers say who served and how long
+    the gateway took.
+
     *recovers*: whether a group that does not say has its broken streams finished by the next candidate, *recoveries*:
     how often for one request.
     """
@@ -114,6 +117,8 @@ class Policy:
     recovers: bool
     recoveries: int
     learning: bool
+    request_timeout: float
+    answer_headers: bool
 
     def by_status(self, status: int) -> bool:
         """Whether an answer of this effective status moves on for its status."""
@@ -154,6 +159,8 @@ def _read(opts: Options) -> Policy:
         recovers=opts[catalogue.MIDSTREAM_RECOVERY_DEFAULT] == "continue",
         recoveries=opts[catalogue.MIDSTREAM_RECOVERY_MAX],
         learning=opts[catalogue.INFLIGHT_LIMITER_ENABLED],
+        request_timeout=request_timeout,
+        answer_headers=opts[catalogue.ANSWER_HEADERS],
     )
 
 

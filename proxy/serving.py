@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from failover.resolve import Candidate, Resolution, Skip
-from proxy import policy, walk
+from proxy import walk
 from proxy.dialects.base import Untranslatable
 from proxy.exchange import Exchange
 from proxy.hedge import Race
@@ -17,7 +17,7 @@ def run(exchange: Exchange) -> Coroutine[Any, Any, None]:
     """Ask the resolved candidates; answer the client; the row is final when this was awaited."""
     resolution = exchange.resolution
     assert resolution is not None
-    if exchange.stream and exchange.endpoint.hedged and _hedged(policy.of(exchange.opts), resolution):
+    if exchange.stream and exchange.endpoint.hedged and _hedged(exchange.policy, resolution):
         return Race(exchange, resolution, walk.TOOLS).run()
     return Walk(exchange, resolution, walk.TOOLS).run()
 

@@ -6,7 +6,7 @@ import time
 
 from failover import backoff
 from failover.resolve import Candidate, Resolution
-from proxy import policy, recovery, terminal, walk_log
+from proxy import recovery, terminal, walk_log
 from proxy.attempt import Attempt
 from proxy.chat_attempt import Broken
 from proxy.exchange import Exchange
@@ -54,7 +54,7 @@ class Walk:
         self._candidates = resolution.candidates
         self._tools = tools
         self._board = tools.board()
-        self._policy = policy.of(exchange.opts)
+        self._policy = exchange.policy
         self._trail = Trail(resolution.skips)
         self._contacted = 0  # candidates, not attempts
         self._attempts = 0

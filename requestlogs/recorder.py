@@ -351,7 +351,7 @@ def complete(draft: Draft) -> None:
         + draft.dial_ms
     )
     draft.proxy_overhead_ms = overhead
-    draft.latency_ms = max(0.0, draft.duration_ms - overhead)
+    draft.latency_ms = draft.duration_ms - overhead if draft.duration_ms > overhead else 0.0
     if draft.state not in ("completed", "failed"):
         good = draft.error_kind is None and draft.status_code is not None and 0 < draft.status_code < 400
         draft.state = "completed" if good else "failed"
