@@ -208,7 +208,8 @@ class Attempt(ABC):
                 return healed
             response = healed
         if self._provider.kind.disguises_errors and response.status == 200:
-            window = self._policy.ttft if self._exchange.stream and self._policy.ttft > 0 else math.inf
+            probed = self._exchange.stream and self._policy.ttft > 0 and not self._exchange.endpoint.long_running
+            window = self._policy.ttft if probed else math.inf
             response.deadline(min(self._until, self._loop.time() + window))
             response = self._response = await disguise.look(response, self._provider, self._keep)
         status = self._element.status = response.status

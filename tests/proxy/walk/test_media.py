@@ -439,6 +439,22 @@ async def test_sound_whose_time_is_over_is_cut_off(ab: Stage, provider_a: FakePr
     assert ab.trail == [(0, "A", 200, "failover_timeout", "charge")]
 
 
+async def test_nor_is_it_where_errors_are_looked_for(stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider):
+    stage.member("A", provider_a.url, kind="minimax")
+    stage.member("B", provider_b.url)
+    stage.set(ttft_timeout="100ms")
+    body = json.dumps({"data": [{"b64_json": PNG}]}).encode()
+
+    async def slowly(wire: Any) -> None:
+        await wire.write(b"HTTP/1.1 200 X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body))
+        await wire.sleep(0.3)
+        await wire.write(body)
+
+    provider_a.script(slowly)
+    assert (await stage.post(IMAGES, stream=True)).body == body
+    assert stage.trail == A_SERVED
+
+
 async def test_a_client_that_leaves_a_stream_costs_the_provider_nothing(ab: Stage, provider_a: FakeProvider):
     provider_a.script(passed_events(PARTIAL, DONE, pause=20))
     client = ab.poster(IMAGES, stream=True)
