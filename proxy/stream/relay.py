@@ -221,6 +221,8 @@ class Relay:
         return End(verdict.broken(self._response.status), kind, text, text)
 
     def _broken(self, problem: UpstreamError) -> End:
+        if self._stream.error is not None:  # of a dialect where more may follow it, and nothing did
+            return self._provider_ended()
         if problem.kind is not FaultKind.BODY_TIMEOUT:
             end = self._fault(READ_ERROR)
             end.text = f"{READ_ERROR}: {problem}"
