@@ -21,8 +21,13 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "modelhotel.settings"
 here = os.getcwd()
 os.chdir(os.environ["DATA_DIR"])  # no .env of the developer is read
 
+import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 from django.conf import settings as django_settings  # noqa: E402
+
+# How long an example takes says more of the machine's other work than of the code.
+hypothesis.settings.register_profile("house", deadline=None)
+hypothesis.settings.load_profile("house")
 
 assert str(django_settings.MH.data_dir) == os.environ["DATA_DIR"]
 os.chdir(here)
