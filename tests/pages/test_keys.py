@@ -1,9 +1,11 @@
 """The page of the virtual keys in a real browser: made, used, changed and taken back."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
+import sys
 import time
 
 import pytest
@@ -16,6 +18,19 @@ from tests.upstream.server import answer
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
 PAGE = "/keys/"
+#: The tabs, in order; those of programs that usually run in a container.
+CLIENTS = (
+    *("cURL", "PowerShell", "Python", "JavaScript", "Claude Code", "OpenCode"),
+    *("OpenClaw", "LibreChat", "Zed", "Hermes", "Open WebUI"),
+)
+CONTAINED = ("LibreChat", "Open WebUI")
+CLAUDE = """
+import anthropic, os
+assert "ANTHROPIC_API_KEY" not in os.environ
+answer = anthropic.Anthropic().messages.create(
+    model=os.environ["ANTHROPIC_MODEL"], max_tokens=9, messages=[{"role": "user", "content": "hi"}])
+print(answer.content[0].text)
+"""
 
 
 def make(hotel, name, **more):
@@ -26,6 +41,29 @@ def make(hotel, name, **more):
 
 def provider(hotel, name):
     return next(row["id"] for row in hotel.product.api("GET", "/api/providers").json() if row["name"] == name)
+
+
+def snippet(dialog, tab):
+    dialog.get_by_role("tab", name=tab, exact=True).click()
+    return dialog.locator("#key-snippet").inner_text()
+
+
+def run(command):
+    said = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        env={"PATH": os.environ["PATH"], "NO_PROXY": "*", "ANTHROPIC_API_KEY": "sk-not-this-one"},
+    )
+    assert said.returncode == 0, said.stderr
+    return said.stdout
+
+
+def members(text):
+    """Of a YAML text: the members with a value; a quoted one and a list are JSON too."""
+    found = re.findall(r"^ +(?:- )?(\w+): (.+)$", text, re.MULTILINE)
+    return {name: json.loads(value) if value != "custom" else value for name, value in found}
 
 
 def row(page, name):
@@ -55,18 +93,22 @@ def test_a_new_key_is_shown_once_with_snippets_that_work(hotel, page):
     # A group comes first; every snippet holds this address, the key and that name.
     expect(dialog.get_by_label("Model")).to_have_value(re.compile("^hotel/"))
     dialog.get_by_label("Model").select_option("hotel/glm-4.6")
-    for tab in ("curl", "Python", "JavaScript", "Open WebUI"):
-        dialog.get_by_role("tab", name=tab).click()
-        text = dialog.locator("#key-snippet").inner_text()
+    for tab in CLIENTS:
+        text = snippet(dialog, tab)
         assert key in text
-        assert ("hotel/glm-4.6" in text and f"{hotel.url}/v1" in text) or tab == "Open WebUI"
+        assert "hotel/glm-4.6" in text or tab == "Open WebUI"
+        assert (hotel.url if tab not in CONTAINED else "http://host.docker.internal:") in text
+        expect(dialog.get_by_role("tab", name=tab)).to_be_focused()
     expect(dialog.get_by_text(re.compile("^POST /v1/chat/completions, .*GET /v1/models$"))).to_be_visible()
-    dialog.get_by_role("tab", name="curl").click()
-    command = shlex.split(dialog.locator("#key-snippet").inner_text().replace("\\\n", " "))
-    said = subprocess.run([*command, "-s", "--noproxy", "*"], capture_output=True, text=True, timeout=10, check=True)
-    assert json.loads(said.stdout)["choices"][0]["message"]["content"].startswith("Hello from")
-    dialog.get_by_role("tab", name="Python").click()
-    compile(dialog.locator("#key-snippet").inner_text(), "snippet", "exec")
+    command = shlex.split(snippet(dialog, "cURL").replace("\\\n", " "))
+    said = run([*command, "-s", "--noproxy", "*"])
+    assert json.loads(said)["choices"][0]["message"]["content"].startswith("Hello from")
+    assert run([sys.executable, "-c", snippet(dialog, "Python")]).startswith("Hello from")
+    dialog.get_by_role("button", name="Copy snippet").click()
+    assert page.evaluate("navigator.clipboard.readText()") == snippet(dialog, "Python")
+    # What stands for Claude Code here asks with the variables that it is given, in the same protocol.
+    claude = f"claude() {{ {shlex.quote(sys.executable)} -c {shlex.quote(CLAUDE)}; }}"
+    assert run(["bash", "-c", f"{claude}\n{snippet(dialog, 'Claude Code')}"]).startswith("Hello from")
     dialog.get_by_role("button", name="Send a test request").click()
     expect(dialog.get_by_text(re.compile("answered by (Alpha|Beta)"))).to_be_visible()
     expect(dialog.get_by_text(re.compile("Hello from (Alpha|Beta)"))).to_be_visible()
@@ -233,15 +275,89 @@ def test_names_with_markup_and_quotes_are_text_everywhere(hotel, page):
     expect(page.get_by_label("Name", exact=True)).to_have_value(name)
     assert page.evaluate("window.broken") is None
     hotel.product.api("DELETE", f"/api/virtual-keys/{made['id']}")
+
+
+def test_every_snippet_is_well_formed_whatever_the_model_is_called(hotel, page):
+    """v1-api 20.1"""
+    page.goto(f"{hotel.url}{PAGE}")
     model = 'o\'ne/"two"'
-    found = ask(page, "keys/snippets.js", f"m.snippets('http://localhost:8080/v1', 'sk-x', {json.dumps(model)})")
-    body = shlex.split(found[0]["text"].replace("\\\n", " "))[-1]
-    assert json.loads(body)["model"] == model
-    compile(found[1]["text"], "snippet", "exec")
-    assert "http://host.docker.internal:8080/v1" in found[3]["text"]
-    assert "HOST=0.0.0.0" in found[3]["hint"]
-    found = ask(page, "keys/snippets.js", "m.snippets('https://ai.example.com/v1', 'sk-x', 'a')")
-    assert "https://ai.example.com/v1" in found[3]["text"] and "HOST=" not in found[3]["hint"]
+    facts = {"context_length": 200_000, "max_output_tokens": 32_000}
+    args = f"'http://localhost:8080/v1', 'sk-x', {json.dumps(model)}, {json.dumps(facts)}"
+    found = {one["name"]: one for one in ask(page, "keys/snippets.js", f"m.snippets({args})")}
+    texts = {name: one["text"] for name, one in found.items()}
+    assert tuple(texts) == CLIENTS
+    assert json.loads(shlex.split(texts["cURL"].replace("\\\n", " "))[-1])["model"] == model
+    compile(texts["Python"], "snippet", "exec")
+    script = texts["JavaScript"].replace('import OpenAI from "openai";', "")
+    assert page.evaluate(f"typeof (async () => {{}}).constructor({json.dumps(script)})") == "function"
+    assert """model = 'o''ne/"two"'""" in texts["PowerShell"]
+    assert "-Uri 'http://localhost:8080/v1/chat/completions' `\n" in texts["PowerShell"]
+    assert subprocess.run(["bash", "-n", "-c", texts["Claude Code"]], timeout=10).returncode == 0
+    assert "ANTHROPIC_BASE_URL='http://localhost:8080'\n" in texts["Claude Code"]
+    own = json.loads(texts["OpenCode"])["provider"]["modelhotel"]
+    assert own["options"] == {"baseURL": "http://localhost:8080/v1", "apiKey": "sk-x"}
+    assert own["models"][model]["limit"] == {"context": 200_000, "output": 32_000}
+    claw = json.loads(texts["OpenClaw"])
+    assert claw["agents"]["defaults"]["model"]["primary"] == f"modelhotel/{model}"
+    assert claw["models"]["providers"]["modelhotel"]["models"][0]["contextWindow"] == 200_000
+    settings = "\n".join(line for line in texts["Zed"].splitlines() if not line.startswith("//"))
+    zed = json.loads(settings)["language_models"]["openai_compatible"]["modelhotel"]
+    assert zed["available_models"] == [{"name": model, "max_tokens": 200_000, "max_output_tokens": 32_000}]
+    assert "MODELHOTEL_API_KEY=sk-x" in texts["Zed"]
+    chat = members(texts["LibreChat"])
+    assert (chat["default"], chat["titleModel"], chat["fetch"]) == ([model], model, True)
+    assert (chat["baseURL"], chat["apiKey"]) == ("http://host.docker.internal:8080/v1", "sk-x")
+    assert members(texts["Hermes"]) == {
+        "provider": "custom",
+        "base_url": "http://localhost:8080/v1",
+        "api_key": "sk-x",
+        "default": model,
+        "context_length": 200_000,
+    }
+    assert "http://host.docker.internal:8080/v1" in texts["Open WebUI"]
+    assert all("HOST=0.0.0.0" in found[name]["hint"] for name in CONTAINED)
+    elsewhere = ask(page, "keys/snippets.js", "m.snippets('https://ai.example.com/v1', 'sk-x', 'a')")
+    for one in elsewhere:
+        assert "https://ai.example.com" in one["text"] and "HOST=" not in one["hint"]
+
+
+def test_the_snippets_can_be_read_again_with_a_placeholder_for_the_key(hotel, page, viewer_page):
+    beta = provider(hotel, "Beta")
+    made = make(hotel, "beta client", allowed_providers=[beta])
+    page.goto(f"{hotel.url}{PAGE}?q=beta client")
+    row(page, "beta client").get_by_role("button", name="connect a client").click()
+    dialog = page.get_by_role("dialog", name="Connect a client with the key “beta client”")
+    offered = dialog.get_by_label("Model").locator("option").all_inner_texts()
+    assert "Beta/glm-4.6" in offered and "hotel/glm-4.6" in offered
+    assert not any(name.startswith("Alpha/") for name in offered)
+    dialog.get_by_label("Model").select_option("Beta/glm-4.6")
+    # The tabs are one stop for the keyboard; arrows, Home and End go along them.
+    tab = dialog.get_by_role("tab", name="cURL")
+    tab.focus()
+    for key, name in (
+        ("ArrowRight", "PowerShell"),
+        ("End", "Open WebUI"),
+        ("ArrowRight", "cURL"),
+        ("ArrowLeft", "Open WebUI"),
+        ("Home", "cURL"),
+    ):
+        page.keyboard.press(key)
+        expect(dialog.get_by_role("tab", name=name)).to_be_focused()
+        expect(dialog.get_by_role("tab", selected=True)).to_have_text(name)
+    page.keyboard.press("Tab")
+    expect(dialog.locator("pre")).to_be_focused()
+    for name in CLIENTS:
+        text = snippet(dialog, name)
+        assert "YOUR_VIRTUAL_KEY" in text and made["key"] not in text
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(row(page, "beta client").get_by_role("button", name="connect a client")).to_be_focused()
+    viewer_page.goto(f"{hotel.url}{PAGE}")
+    viewer_page.get_by_role("button", name="Snippets for eleven clients").click()
+    dialog = viewer_page.get_by_role("dialog", name="Connect a client")
+    assert "Alpha/glm-4.6" in dialog.get_by_label("Model").locator("option").all_inner_texts()
+    assert f"{hotel.url}/v1" in snippet(dialog, "Hermes")
+    hotel.product.api("DELETE", f"/api/virtual-keys/{made['id']}")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -256,6 +372,9 @@ def test_the_page_and_its_dialogs_fit_a_phone(hotel, page, theme):
     dialog.get_by_role("button", name="Create key").click()
     saved = dialog.get_by_role("button", name="I saved it")
     expect(saved).to_be_in_viewport()
+    assert page.evaluate(wide) <= 360
+    snippet(dialog, "PowerShell")
+    assert dialog.locator("pre").evaluate("(pre) => pre.scrollWidth > pre.clientWidth")
     assert page.evaluate(wide) <= 360
     box = dialog.bounding_box()
     assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360

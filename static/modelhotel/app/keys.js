@@ -5,6 +5,7 @@ import { age, exact, instant, number } from "./format.js";
 import { every, on, onGap } from "./live.js";
 import { toast } from "./toast.js";
 import { debounce, h, onAddress, readAddress, writeAddress } from "./ui.js";
+import { ConnectDialog } from "./keys/connect.js";
 import { CreatedDialog } from "./keys/created.js";
 import { KeyForm } from "./keys/form.js";
 import * as limits from "./keys/limits.js";
@@ -27,6 +28,7 @@ export class KeysPage {
     const first = JSON.parse(document.getElementById("keys-data").textContent);
     this.keys = new Map(first.keys.map((key) => [key.id, key]));
     this.defaults = first.defaults;
+    this.offered = first.offered;
     this.setProviders(first.providers);
     this.base = `${location.origin}/v1`;
     this.deleted = new Set();
@@ -61,6 +63,7 @@ export class KeysPage {
     const { root, filters } = this;
     const find = (name) => root.querySelector(name);
     for (const id of ["#keys-new", "#keys-empty-new"]) find(id)?.addEventListener("click", () => this.edit(null));
+    find("#keys-connect").addEventListener("click", () => this.#connect(null));
     for (const id of ["#keys-clear", "#keys-empty-clear"]) find(id).addEventListener("click", () => this.#look({ q: "", provider: "" }));
     const typed = debounce(() => this.#look({ q: filters.elements.q.value.trim() }), 300);
     filters.elements.q.addEventListener("input", typed);
@@ -111,6 +114,10 @@ export class KeysPage {
   #created(made) {
     const { endpoints, providersPage } = this.root.dataset;
     new CreatedDialog(made, { base: this.base, endpoints, providersPage }).show();
+  }
+
+  #connect(key) {
+    new ConnectDialog(key, this.offered, { base: this.base, endpoints: this.root.dataset.endpoints }).show();
   }
 
   async #remove(key, button) {
@@ -260,7 +267,7 @@ export class KeysPage {
     if (known?.shape === shape) return known.row;
     const cells = [
       h("td", { class: "mh-keys-name" }, h("span", {}, key.name), key.owner_username && h("span", { class: "mh-why" }, key.owner_username), key.strip_reasoning && h("span", { class: "mh-chip", dataset: { tone: "muted" } }, "reasoning stripped")),
-      h("td", {}, h("code", { class: "mh-keys-preview" }, key.key_preview)),
+      h("td", {}, this.#preview(key)),
       h("td", {}, this.#access(names)),
       ...limits.cells(key, this.defaults),
       h("td", {}, this.#time(key.created_at)),
@@ -274,6 +281,12 @@ export class KeysPage {
     row.mhShape = shape;
     if (focused) row.querySelector(`[data-do=${focused}]`).focus();
     return row;
+  }
+
+  #preview(key) {
+    const connect = () => this.#connect(this.keys.get(key.id) || key);
+    const label = `${key.key_preview}: connect a client with ${key.name}`;
+    return h("button", { type: "button", class: "mh-keys-preview", dataset: { do: "connect" }, title: "Connect a client", "aria-label": label, on: { click: connect } }, key.key_preview);
   }
 
   #access(names) {
