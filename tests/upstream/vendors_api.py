@@ -5,8 +5,9 @@
     openai.script(response(reasoned("Hm."), said("Hello"), called("f", '{"a":1}')))
     google.script(generated({"text": "Hello"}))
 
-Asked for a chat completion, they say their text in it. *then* of a stream tells how it ends: ``None`` as it should,
-``cut`` after the last delta, ``endless`` with a ping every 50 ms until the client leaves, or an event as the last one.
+Asked for a chat completion, they say their text in it. *then* of a stream tells how it ends: ``None`` as it should;
+``ends`` (the body) or ``cut`` (the connection) after the last delta; ``endless`` with a ping every 50 ms until the
+client leaves; or with an event.
 """
 
 import asyncio
