@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from modelhotel.core import catalogue
 from modelhotel.core.environment import Environment
 from modelhotel.core.version import VERSION
 
@@ -51,6 +52,9 @@ def configuration(env: Environment) -> dict[str, object]:
         "KNOWN_PROXIES": _csv(env.known_proxies),
         "ALLOWED_PROVIDER_HOSTS": _csv(env.allowed_provider_hosts),
         "ALLOW_HTTP_PROVIDERS": env.allow_http_providers,
+        "RATE_LIMIT_ENABLED": env.raw.get("RATE_LIMIT_ENABLED", "true"),
+        "RATE_LIMIT_IP_RPS": env.raw.get("RATE_LIMIT_IP_RPS") or catalogue.RATE_LIMIT_IP_RPS.default,
+        "RATE_LIMIT_IP_BURST": env.raw.get("RATE_LIMIT_IP_BURST") or catalogue.RATE_LIMIT_IP_BURST.default,
         "MAX_REQUEST_SIZE": env.max_request_size,
         "METRICS_TOKEN": MASK if env.metrics_token else "",
         "DEMO_READONLY": env.demo_readonly,

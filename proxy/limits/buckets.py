@@ -16,14 +16,18 @@ _CROWDED_EVERY = 1.0
 
 
 class Live:
-    """A bucket in use, under the cap it was last asked with."""
+    """A bucket in use, under the cap it was last asked with.
 
-    __slots__ = ("bucket", "cap", "episode", "used_at")
+    *owed*: tokens that were spent here while the other processes could not be told.
+    """
+
+    __slots__ = ("bucket", "cap", "episode", "owed", "used_at")
 
     def __init__(self, cap: Cap, who: Mapping[str, str], now: float) -> None:
         self.cap = cap
         self.bucket = Bucket(cap.rate, cap.capacity, now)
         self.episode = Episode(who)
+        self.owed = 0.0
         self.used_at = now
 
     def under(self, cap: Cap, now: float) -> Bucket:
@@ -33,6 +37,12 @@ class Live:
             self.cap = cap
             self.bucket.change(cap.rate, cap.capacity, now)
         return self.bucket
+
+    def learn(self, cap: Cap, tokens: float, now: float) -> None:
+        """What is left here of a bucket that others use too, should they be out of reach next."""
+        bucket = self.under(cap, now)
+        bucket.settle(now)
+        bucket.tokens = min(tokens, float(cap.capacity))
 
 
 class Ask(NamedTuple):
@@ -75,7 +85,7 @@ class Buckets:
     def sweep(self, now: float, idle: float = IDLE) -> None:
         """Drop what was not used for *idle* seconds and is full again: a debt is not forgiven."""
         for bucket_id, live in list(self._live.items()):
-            if now - live.used_at >= idle and live.bucket.full(now):
+            if now - live.used_at >= idle and not live.owed and live.bucket.full(now):
                 self._live.pop(bucket_id, None)
                 self.generation += 1
                 live.episode.end(now)

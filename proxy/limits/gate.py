@@ -268,14 +268,20 @@ class Limiter:
         if self._stale:
             stale, self._stale = self._stale, []
             await shared.clear(stale)
-        taken = await shared.take(asks, longest)
-        if taken is not None:
-            now = time.monotonic()
-            for ask in asks:
-                ask.live.used_at = now
-            return taken, 1
-        share = shared.processes
-        return buckets.take(asks, longest, share, time.monotonic()), share
+        taken, share = await shared.take(asks, longest), max(shared.processes, 1)
+        now = time.monotonic()
+        if taken is None:
+            taken = buckets.take(asks, longest, share, now)
+            if taken.granted:
+                self._owe(asks, 1.0)
+            return taken, share
+        back = 0.0 if taken.granted else 1.0
+        for ask, left in zip(asks, taken.tokens, strict=True):
+            ask.live.learn(ask.cap.share(share), (left + back - ask.live.owed) / share, now)
+            if ask.live.owed:
+                owed, ask.live.owed = ask.live.owed, 0.0
+                self.later(self._spend_shared(shared, (ask,), owed))
+        return taken, 1
 
     def _spend(self, asks: Sequence[Ask], amount: float) -> None:
         if self.shared is None:
@@ -283,10 +289,15 @@ class Limiter:
         else:
             self.later(self._spend_shared(self.shared, asks, amount))
 
-    @staticmethod
-    async def _spend_shared(shared: Shared, asks: Sequence[Ask], amount: float) -> None:
+    async def _spend_shared(self, shared: Shared, asks: Sequence[Ask], amount: float) -> None:
         if not await shared.spend(asks, amount):
             buckets.spend(asks, amount, shared.processes, time.monotonic())
+            self._owe(asks, amount)
+
+    @staticmethod
+    def _owe(asks: Sequence[Ask], amount: float) -> None:
+        for ask in asks:
+            ask.live.owed += amount
 
     def later(self, work: Any) -> None:
         """*work* as a task that is kept until it is done."""

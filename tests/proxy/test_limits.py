@@ -5,6 +5,7 @@ Rates are so low that a slow machine does not refill what a test has spent.
 
 import asyncio
 import logging
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -14,10 +15,13 @@ from modelhotel.core import events, options
 from modelhotel.core.actor import ADMIN
 from proxy import serving, verbs
 from proxy.limits.gate import LIMITER
+from proxy.metering import METER
 from requestlogs.models import RequestLog
+from tests.pace import slower
 from tests.proxy import world
 from tests.proxy.asgi import call, chat, client, embed, run
 from tests.upstream.server import answer as upstream_answer
+from tests.upstream.server import stall_after
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 
@@ -103,6 +107,7 @@ def test_a_preflight_counts_for_nothing():
 
 
 def test_the_address_is_that_of_the_client_behind_a_trusted_proxy(monkeypatch, served):
+    """part of operations 74"""
     import dataclasses
 
     from modelhotel.core import environment
@@ -163,19 +168,12 @@ def test_a_short_wait_is_waited_out(served):
     plain = world.key(rate_limit_rps=10, rate_limit_burst=1)
 
     async def both():
-        loop, answers = asyncio.get_running_loop(), []
+        answers = await asyncio.gather(*(client("POST", CHAT, key=plain, json=BODY).run() for _ in range(2)))
+        return [answer.status for answer in answers], time.monotonic()
 
-        async def one():
-            began = loop.time()
-            answer = await client("POST", CHAT, key=plain, json=BODY).run()
-            answers.append((loop.time() - began, answer.status))
-
-        await asyncio.gather(one(), one())
-        return answers
-
-    (quick, first), (held, second) = run(both())
-    assert (first, second) == (200, 200)
-    assert quick < 0.08 and 0.08 < held < 1
+    statuses, ended = run(both())
+    assert statuses == [200, 200]
+    assert 0.1 <= ended - min(exchange.draft.arrival for exchange in served) < 1 * slower()
 
 
 def test_nothing_is_held_where_nobody_may_wait(served):
@@ -459,6 +457,45 @@ def test_a_changed_cap_keeps_the_debt(served):
     verbs.update(key_id(), {"rate_limit_tpm": 600}, ADMIN)
     refused = chat(plain, BODY)
     assert refused.said == TPM and int(refused.header("retry-after")) in range(58, 62)
+
+
+def test_a_client_that_leaves_a_stream_is_debited_once_what_the_counter_says(provider_a):
+    """v1-api 44"""
+    world.model(world.provider("A", provider_a.url), "m")
+    provider_a.script(stall_after(3))
+    plain = world.key(rate_limit_tpm=600)
+    world.ready()
+
+    async def leave():
+        body = {"model": "A/m", "stream": True, "messages": [{"role": "user", "content": "x" * 40_000}]}
+        sender = client("POST", CHAT, key=plain, json=body)
+        task = asyncio.create_task(sender.run())
+        await sender.until(b"tok2")
+        sender.left.set()
+        await task
+        await provider_a.until(lambda: provider_a.disconnects == 1)
+
+    run(leave())
+    assert METER.flush()
+    row, charged = world.row(), world.stored().tokens_used
+    assert (row.error_kind, row.tokens_prompt, row.tokens_completion) == ("client_disconnect", 0, 0)
+    assert charged > 10_000
+    left = next(live.bucket.tokens for name, live in LIMITER.buckets._live.items() if name.startswith("tokens:"))
+    assert left == pytest.approx(600 - charged, abs=200)
+
+
+def test_a_thousand_refusals_leave_no_row(served):
+    """operations 20"""
+    plain = world.key(**SLOW)
+    settings(rate_limit_ip_rps="0")
+
+    async def many():
+        for key in (plain, "sk-unknown"):
+            for _ in range(1000):
+                await client("POST", CHAT, key=key, json=BODY).run()
+
+    run(many())
+    assert len(world.rows()) == 1
 
 
 # -- budgets

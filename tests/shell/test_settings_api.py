@@ -189,6 +189,21 @@ def test_the_first_bad_key_of_the_body_is_the_one_reported_and_nothing_is_writte
     assert not Setting.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("rate_limit_burst", "0", "rate_limit_burst must be between 1 and 10000"),
+        ("rate_limit_rps", "NaN", "rate_limit_rps must be a number"),
+        ("rate_limit_rps", "10000.5", "rate_limit_rps must be between 0 and 10000"),
+    ],
+)
+def test_a_limit_that_is_none_changes_nothing(admin, key, value, said):
+    """settings 11, settings 26"""
+    answer = admin.put(URL, {"request_timeout": "2m0s", key: value})
+    assert (answer.status_code, text(answer)) == (400, said)
+    assert not Setting.objects.exists()
+
+
 def test_fifty_keys_in_one_request_are_looked_at(admin):
     """settings 8"""
     assert text(admin.put(URL, {f"k{n}": "1" for n in range(50)})) == "unknown setting: k0"

@@ -203,11 +203,35 @@ async def test_a_shared_limiter_refuses_what_another_process_has_used_up(house, 
         assert [await here(), await there()] == [False, False]
 
 
+async def test_whoever_loses_redis_goes_on_with_its_share_of_what_was_left_and_says_later_what_it_spent(
+    house, monkeypatch
+):
+    monkeypatch.setattr(limit_store, "PAUSE", 0.0)
+    one, other = house.process(), house.process()
+    one.processes = 2
+    async with limiter(monkeypatch, one) as here, limiter(monkeypatch, other) as there:
+        assert [await here(), await here()] == [True, True]
+        await one.aclose()
+        one._url = AWAY
+        assert [await here() for _ in range(4)] == [True, True, False, False], "half of the four that were left"
+        await one.aclose()
+        one._url = REDIS
+        assert await here()
+        for _ in range(100):
+            if await there() is False:
+                break
+            await asyncio.sleep(0.01)
+        with redis.Redis.from_url(REDIS) as client:
+            left = float(client.hget(f"{house.prefix}:b:address:192.0.2.1", "t"))
+        assert 0 <= left < 1, "2 here, 2 without Redis, 1 after that, 1 there"
+
+
 async def test_a_decision_that_takes_too_long_is_made_alone_and_undone(house, monkeypatch):
     """A Redis that answers after 5 ms: the request does not wait for it, and its token comes back."""
     store = house.process()
     assert await granted(store)
     monkeypatch.setattr(limit_store, "AT_ONCE", 0.0)
+    monkeypatch.setattr(limit_store, "TURNS", 0)
     assert await store.take([ask()], 0.0) is None
     monkeypatch.setattr(limit_store, "AT_ONCE", 2.0)
     for _ in range(100):
