@@ -64,7 +64,18 @@ class Broken:
 class ChatAttempt(Attempt):
     """See the module's docstring. Between the probe and the commit it holds what the probe has read."""
 
-    __slots__ = ("_clean", "_egress", "_ended", "_first_at", "_framer", "_heals", "_held", "_probing", "broken")
+    __slots__ = (
+        "_clean",
+        "_egress",
+        "_ended",
+        "_first_at",
+        "_framer",
+        "_heals",
+        "_held",
+        "_left",
+        "_probing",
+        "broken",
+    )
     #: Its answer is needed in the chat shape, whatever the candidate could do.
     _translated = False
 
@@ -76,6 +87,7 @@ class ChatAttempt(Attempt):
         self._heals = self._egress.heals
         self._framer: Framer | None = None
         self._held: list[Event] = []
+        self._left = b""
         self._ended = False
         self._first_at: float | None = None
         self._probing = False
@@ -234,7 +246,7 @@ class ChatAttempt(Attempt):
         if isinstance(found, Failure):
             return found
         self._probing = False
-        self._held, self._ended = found.held, found.outcome is Outcome.EMPTY_ANSWER
+        self._held, self._left, self._ended = found.held, found.left, found.outcome is Outcome.EMPTY_ANSWER
         return None
 
     async def _forward(self, response: Response) -> Failure | None:
@@ -245,8 +257,8 @@ class ChatAttempt(Attempt):
         clocks = Clocks(self._policy.stall, self._until)
         attrs: dict[str, object] = {"model": self._model.model_id, "provider": self._provider.name}
         relay = Relay(exchange, response, framer, stream, clocks=clocks, attrs=attrs)
-        held, self._held = self._held, []
-        end = await relay.run(held, ended=self._ended)
+        held, left, self._held, self._left = self._held, self._left, [], b""
+        end = await relay.run(held, left, ended=self._ended)
         if self._first_at is None:
             self._first_at = relay.first_at
         self._finish(stream, end)

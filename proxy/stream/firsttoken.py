@@ -19,14 +19,21 @@ class Outcome(StrEnum):
     FAULT = "fault"  # a line over the cap, or too many blank lines
 
 
+ALONE = 8
+"""Events of one read that are taken one by one; behind the output there may be many that nobody need take apart."""
+
+
 @dataclass(slots=True)
 class Found:
-    """*held* is everything that was read. *payload* is the error frame of ERROR; *done*: a ``[DONE]`` ended it."""
+    """*held* are the events up to the one that decided. *payload* is the error frame of ERROR; *done*: a ``[DONE]``
+    ended it. *left*: bytes behind the output that the framer has not seen.
+    """
 
     outcome: Outcome
     held: list[Event]
     payload: bytes = b""
     done: bool = False
+    left: bytes = b""
 
 
 async def look(
@@ -38,9 +45,13 @@ async def look(
     anything.
     """
     held: list[Event] = []
-    frames = 0
+    frames, alone = 0, ALONE
+    left = b""
     while True:
-        data = await response.chunk()
+        data, left = left or await response.chunk(), b""
+        if alone and 1 < (end := data.find(b"\n\n") + 2) < len(data):
+            data, left = data[:end], data[end:]
+            alone -= 1
         events = framer.feed(data) if data else framer.finish()
         held += events
         for event in events:
@@ -48,7 +59,7 @@ async def look(
                 continue
             meaning = classify(event.data)
             if meaning is Meaning.OUTPUT:
-                return Found(Outcome.OUTPUT, held)
+                return Found(Outcome.OUTPUT, held, left=left)
             if meaning is Meaning.ERROR:
                 return Found(Outcome.ERROR, held, event.data)
             if meaning is Meaning.END:

@@ -92,15 +92,16 @@ class Relay:
             self._interrupted = True
             self._task.cancel()
 
-    async def run(self, first: list[Event], *, ended: bool) -> End:
-        """Forward *first*, what the probe read, then everything until the end; *ended*: the body is over already.
+    async def run(self, first: list[Event], left: bytes = b"", *, ended: bool) -> End:
+        """Forward *first*, what the probe took apart, and *left*, what else it read, then everything until the end;
+        *ended*: the body is over already.
 
         Everything the client is to see has been sent, and the stream is closed to both sides; an *open* end waits for
         :meth:`close`.
         """
         shutdown.register(self)
         try:
-            end = await self._forward(first, ended=ended)
+            end = await self._forward(first, left, ended=ended)
         except asyncio.CancelledError:
             end = self._cancelled()
         finally:
@@ -130,14 +131,18 @@ class Relay:
             return End(verdict.NONE, "client_disconnect", "client disconnected")
         return End(verdict.NONE, "internal", INTERRUPTED, RESTARTING)
 
-    async def _forward(self, first: list[Event], *, ended: bool) -> End:
+    async def _forward(self, first: list[Event], left: bytes, *, ended: bool) -> End:
         exchange, response, framer, stream = self._exchange, self._response, self._framer, self._stream
-        events, over = first, ended
+        out, events, over = b"", first, ended
+        if left:
+            out = stream.take_all(first) if first else b""
+            known, events = self._read(left)
+            out += known
         while True:
             if over:
-                out = stream.last(events)
-            else:
-                out = stream.take_all(events) if events else b""
+                out += stream.last(events)
+            elif events:
+                out += stream.take_all(events)
             if out:
                 await exchange.write(out)
             if self.first_at is None and stream.chunks:
@@ -153,13 +158,24 @@ class Relay:
                 data = await response.chunk(self._sift)
             except UpstreamError as problem:
                 return self._broken(problem)
-            if not data:
-                events, over = framer.finish(), True
-            elif size := self._repeated(data):
-                await exchange.write(data[:size])
-                events = framer.feed(data[size:])
+            if data:
+                out, events = self._read(data)
             else:
-                events = framer.feed(data)
+                out, events, over = b"", framer.finish(), True
+
+    def _read(self, data: bytes) -> tuple[bytes, list[Event]]:
+        """What of *data* goes on to the client already, and the events behind it."""
+        framer, out = self._framer, b""
+        if not framer.at_rest and 1 < (end := data.find(b"\n\n") + 2) < len(data):
+            # It begins in the middle of an event; what follows that may be known again.
+            events, data = framer.feed(data[:end]), data[end:]
+            if events:
+                out = self._stream.take_all(events)
+        size = self._repeated(data)
+        if size:
+            out += data[:size]
+            data = data[size:]
+        return out, framer.feed(data)
 
     def _sift(self, data: bytes) -> bool:
         """What passes without a closer look goes on in the turn in which it came, without waking this task."""

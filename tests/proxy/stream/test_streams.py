@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from proxy.stream import chat
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import (
     DONE,
@@ -515,3 +516,21 @@ async def test_a_stall_behind_chunks_of_the_short_way_is_a_stall(ab: Stage, prov
     got = await ab.ask(stream=True)
     assert json.loads(got.events[-1])["error"]["code"] == "provider_timeout"
     assert ab.row.error_kind == "provider_timeout" and "w5 " in got.body.decode()
+
+
+TOLD = [f"word{n} " for n in range(30)]
+WHOLE = b"".join(sse(chunk) for chunk in (ROLE, *[delta(content=word) for word in TOLD], STOP)) + DONE
+
+
+@pytest.mark.parametrize("cut", [0, 10, 350, 2000, 2001, len(WHOLE) - 20, len(WHOLE) - 2])
+async def test_however_a_stream_was_cut_few_of_its_chunks_are_taken_apart(
+    ab: Stage, provider_a: FakeProvider, monkeypatch: pytest.MonkeyPatch, cut: int
+):
+    decoded: list[bytes] = []
+    decode = chat._chunk
+    monkeypatch.setattr(chat, "_chunk", lambda payload: decoded.append(payload) or decode(payload))
+    provider_a.script(beats(WHOLE[:cut], 0.05, WHOLE[cut:]) if cut else beats(WHOLE))
+    got = await ab.ask(stream=True)
+    assert got.body == WHOLE
+    assert (ab.row.state, ab.trail[0][4]) == ("completed", "success")
+    assert len(decoded) <= 8  # the opener, the first words, what the cut went through, the end
