@@ -35,11 +35,16 @@ def _compiler() -> bool:
     return shutil.which("gcc") is not None
 
 
+def _node() -> bool:
+    return shutil.which("node") is not None and shutil.which("npm") is not None
+
+
 SERVICES = {
     "postgres": (_postgres, "PostgreSQL on 127.0.0.1:5432"),
     "redis": (_redis, "Redis on 127.0.0.1:6379"),
     "browser": (_browser, CHROMIUM),
     "compiler": (_compiler, "gcc and the C headers"),
+    "node": (_node, "node and npm"),
 }
 
 
