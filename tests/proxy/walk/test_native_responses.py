@@ -119,3 +119,26 @@ async def test_an_error_before_any_output_moves_on(openai: Stage, provider_a: Fa
     got = await openai.say("/responses", input="hi", stream=True)
     assert frames(got)[-1][0] == "response.completed" and provider_b.calls
     assert openai.trail[0][2] == 429
+
+
+@pytest.mark.parametrize(("model", "path"), [("o3-pro", "/responses"), ("o3-pro-mini", "/chat/completions")])
+async def test_chat_with_a_model_of_responses_alone(openai: Stage, provider_a: FakeProvider, model: str, path: str):
+    """v1-api 83"""
+    openai.member("A", provider_a.url, kind="openai", model=model)
+    provider_a.script(body(RESPONSE) if path == "/responses" else answer("Hello from OpenAI"))
+    got = await openai.ask(f"A/{model}")
+    assert [call.path for call in provider_a.calls] == [f"/v1{path}"]
+    assert provider_a.calls[0].json.get("store") is (False if path == "/responses" else None)
+    assert got.json["choices"][0]["message"]["content"] == "Hello from OpenAI"
+
+
+async def test_a_chat_stream_by_way_of_responses(openai: Stage, provider_a: FakeProvider):
+    """Part of v1-api 83: streamed"""
+    openai.member("A", provider_a.url, kind="openai", model="o3-pro")
+    provider_a.script(events(CREATED, DELTA, COMPLETED))
+    got = await openai.ask("A/o3-pro", stream=True)
+    chunks = [json.loads(part.removeprefix(b"data: ")) for part in got.body.split(b"\n\n")[:-2]]
+    assert [chunk["choices"][0]["delta"].get("content") for chunk in chunks] == ["", "Hel", None]
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop" and got.body.endswith(b"data: [DONE]\n\n")
+    assert provider_a.calls[0].json["stream"] is True
+    assert (openai.row.state, openai.row.tokens_completion) == ("completed", 7)
