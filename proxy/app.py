@@ -37,7 +37,9 @@ from requestlogs.recorder import RECORDER
 log = logging.getLogger("proxy")
 
 MODELS = "/v1/models"
-COUNT_TOKENS = "/v1/messages/count_tokens"
+#: Below it every error has Anthropic's shape, that of a path nobody knows too.
+MESSAGES = "/v1/messages"
+COUNT_TOKENS = f"{MESSAGES}/count_tokens"
 _MODEL = "/v1/models/"
 _POST, _GET = b"POST", b"GET, HEAD"
 #: Seconds a key lookup that needs the database may take (v1-api 3).
@@ -151,7 +153,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if path.endswith("/"):
         path = path[:-1]
     endpoint = ENDPOINTS.get(path)
-    if path == COUNT_TOKENS or (endpoint is not None and endpoint.dialect == "messages"):
+    if path.startswith(MESSAGES):
         call.speak_messages()
     try:
         if method != "OPTIONS" or b"origin" not in call.headers:

@@ -250,6 +250,16 @@ async def test_a_wrong_method_is_in_anthropics_words_too(mixed: Stage):
         assert (got.status, got.header("allow"), got.json["type"]) == (405, "POST", "error")
 
 
+async def test_a_path_below_messages_that_is_none_is_in_anthropics_words_too(mixed: Stage):
+    """The errors of its SDK for batches are its own."""
+    for path in ("/v1/messages/batches", "/v1/messages/batches/b1/results", "/v1/messages/"):
+        got = await client("GET", path).run()
+        assert list(got.json) == ["type", "error"]
+    error = {"type": "not_found_error", "message": "unknown endpoint: POST /v1/messages/batches"}
+    got = await client("POST", "/v1/messages/batches", key=KEY, json={}).run()
+    assert (got.status, got.json) == (404, {"type": "error", "error": error})
+
+
 async def test_a_providers_refusal_is_in_anthropics_words(mixed: Stage, provider_a: FakeProvider):
     provider_a.script(
         status(400, {"type": "error", "error": {"type": "invalid_request_error", "message": "messages: too few"}})
