@@ -7,6 +7,8 @@ DEV := .venv/.dev-ready
 PACKAGES := modelhotel providers failover proxy requestlogs
 # Browsers, processes and stalls depend on what else the machine does: what fails is tried again, twice at most, and named.
 PYTEST := $(BIN)/python -m pytest -q --reruns 2 -rR
+# A file at a time, in the order of tests/conftest.py.
+FILES := --dist loadfile --no-loadscope-reorder
 
 .PHONY: run demo test slow lint types format bench bench-peers bench-smoke clean
 
@@ -17,16 +19,16 @@ demo: $(RUN)
 	@exec $(BIN)/python manage.py demo
 
 test: $(DEV)
-	$(PYTEST) tests --ignore=tests/bench -m "not slow" -n 2 --dist loadfile
+	$(PYTEST) tests --ignore=tests/bench -m "not slow" -n 2 $(FILES)
 	@if $(BIN)/python -m tests.services postgres; then set -x; \
-	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m "database and not slow" -n 2 --dist loadfile; \
+	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m "database and not slow" -n 2 $(FILES); \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 	@if $(BIN)/python -m tests.services compiler; then set -x; \
 	  $(PYTEST) tests/bench -m "not slow"; \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 
 slow: $(DEV)
-	$(PYTEST) tests --ignore=tests/bench -m slow -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) tests --ignore=tests/bench -m slow -n 3 $(FILES)
 	@if $(BIN)/python -m tests.services compiler; then set -x; \
 	  $(PYTEST) tests/bench -m slow; \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi

@@ -3,6 +3,7 @@
 import logging
 import os
 import tempfile
+from pathlib import Path
 
 for name in ("DATABASE_URL", "REDIS_URL", "MASTER_KEY", "ADMIN_TOKEN", "ADMIN_PASSWORD", "POSTGRES_PASSWORD"):
     os.environ.pop(name, None)
@@ -42,10 +43,46 @@ from tests import services  # noqa: E402
 from tests.upstream.fixtures import provider_a, provider_b, provider_c  # noqa: E402, F401
 
 LEFT_OUT = pytest.StashKey[str]()
+#: Files that take longest, longest first: a worker takes a file at a time, and the last one shall not be a long one.
+LONGEST = (
+    "wire/test_scenarios.py",
+    "wire/test_privacy.py",
+    "endurance/test_soak.py",
+    "endurance/test_kill.py",
+    "pages/test_overview.py",
+    "pages/test_board_live.py",
+    "pages/test_shell.py",
+    "pages/test_providers.py",
+    "pages/test_requests.py",
+    "endurance/",
+    "cluster/",
+    "pages/",
+    "wire/test_start.py",
+    "upstream/test_answers.py",
+    "wire/",
+    "shell/test_verbadmin.py",
+    "shell/test_settings_api.py",
+    "requestlogs/test_stats.py",
+    "proxy/test_keys_api.py",
+)
+TESTS = Path(__file__).parent
+
+
+def _place(item: pytest.Item) -> int:
+    """Where in LONGEST the file of *item* stands."""
+    try:
+        name = item.path.relative_to(TESTS).as_posix()
+    except ValueError:
+        return len(LONGEST)
+    return next((place for place, start in enumerate(LONGEST) if name.startswith(start)), len(LONGEST))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a service that is not there, and say so in one line (CI: nothing may be left out)."""
+    """The longest files first; the rest stays as it was shuffled.
+
+    Leave out what needs a service that is not there, and say so in one line (CI: nothing may be left out).
+    """
+    items.sort(key=_place)
     gone = services.missing()
     left_out = [item for item in items if any(item.get_closest_marker(name) for name in gone)]
     if not left_out:

@@ -38,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess
             except redis.RedisError:
                 return False
 
-        assert eventually(answers, 10)
+        assert eventually(answers)
     try:
         yield process, url
     finally:
@@ -69,7 +69,7 @@ def closed(several: House) -> None:
     several.a.script(answer("from A"))
     code, _ = call(several, "POST", "/api/failover-groups/circuit-breaker/reset", "t0ken")
     assert code == 200
-    assert eventually(lambda: everybody_says(several, (0, 0)), 10)
+    assert eventually(lambda: everybody_says(several, (0, 0)))
 
 
 def state(home: House) -> tuple[int, int]:
@@ -133,8 +133,8 @@ def test_without_redis_nobody_waits_and_afterwards_the_open_state_wins(
         assert "shared store unreachable" in several.product.output
     finally:
         os.kill(store[0].pid, signal.SIGCONT)
-    assert eventually(lambda: several.product.output.count("shared store back") >= 1, 10)
-    assert eventually(lambda: everybody_says(several, (1, 0)), 10)
+    assert eventually(lambda: several.product.output.count("shared store back") >= 1)
+    assert eventually(lambda: everybody_says(several, (1, 0)))
 
 
 def test_a_worker_that_comes_later_knows_what_the_others_know(several: House):
@@ -144,14 +144,14 @@ def test_a_worker_that_comes_later_knows_what_the_others_know(several: House):
     ready = several.product.output.count("lifecycle: ready")
     os.kill(victim, signal.SIGKILL)
     assert eventually(lambda: several.product.output.count("lifecycle: ready") == ready + 1, 30)
-    assert eventually(lambda: everybody_says(several, (1, 0)), 10)
+    assert eventually(lambda: everybody_says(several, (1, 0)))
 
 
 def test_a_ceiling_holds_for_all_workers_together(several: House):
     hold = Hold(answer("at last"))
     several.a.script(hold)
     several.admin("PUT", f"/api/providers/{several.ids['Alpha']}", json={"max_in_flight": 1})
-    time.sleep(1.2)  # an edit is in force in every worker within a second
+    time.sleep(slower())  # an edit is in force in every worker within a second
     before = len(several.a.calls)
     try:
         with ThreadPoolExecutor(1) as first:

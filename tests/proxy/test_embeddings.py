@@ -10,7 +10,7 @@ from tests.proxy import world
 from tests.proxy.asgi import call, chat, client, embed, run
 from tests.upstream.server import answer, no_vectors, reply, status, vectors
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 PATH = "/v1/embeddings"
 KEY = "sk-upstream-0123456789abcdef"

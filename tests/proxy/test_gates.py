@@ -11,7 +11,7 @@ from proxy import keys, serving, verbs
 from tests.proxy import world
 from tests.proxy.asgi import BREAK, call, chat, client, run
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
 MISSING = 'missing authorization header: expected "Authorization: Bearer <virtual key>" or "x-api-key: <virtual key>"'

@@ -10,7 +10,7 @@ from proxy import serving
 from tests.proxy import world
 from tests.proxy.asgi import call, chat
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 MODELS = "/v1/models"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.shell.cast import admin, clean_accounts, nobody, token  # noqa: F401
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

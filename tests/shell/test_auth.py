@@ -10,7 +10,7 @@ from modelhotel.models import AdminToken
 from tests.shell.cast import *  # noqa: F403
 from tests.shell.cast import TOKEN, Caller, signed_in, text
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 ME = "/api/auth/me"
 NO_CREDENTIALS = (401, "Authorization header required (Bearer token)")
 WRONG = (401, "Invalid admin token")

@@ -5,7 +5,7 @@ import pytest
 from tests.shell.cast import *  # noqa: F403
 from tests.shell.cast import TOKEN, Caller, signed_in, text
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 URL = "/api/settings"
 BODY = {"request_timeout": "9s"}
 FAILED = (403, "CSRF token missing or invalid")

@@ -21,7 +21,7 @@ from tests.pace import slower
 from tests.shell.cast import *  # noqa: F403
 from tests.shell.cast import TOKEN, signed_in
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 BEARER = [(b"authorization", b"Bearer " + TOKEN.encode())]
 
 

@@ -99,7 +99,7 @@ def env(settings):
     return change
 
 
-pages = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pages = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.parametrize("path", ["/login/", "/", "/api/public-config", "/api/nope", "/api/settings", "/nope/"])

@@ -13,7 +13,7 @@ from modelhotel.models import Session, User
 from tests.shell.cast import *  # noqa: F403
 from tests.shell.cast import TOKEN, Caller, signed_in, text
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 EXCHANGE = "/api/auth/admin-exchange"
 PASSWORD = "correct horse battery"
 

@@ -9,7 +9,7 @@ from modelhotel.presets import PRESETS
 from tests.shell.cast import *  # noqa: F403
 from tests.shell.cast import text
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 URL = "/api/settings/preset"
 RESILIENT = {
     "ttft_timeout": "10s",

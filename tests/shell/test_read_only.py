@@ -12,7 +12,7 @@ from proxy.models import VirtualKey
 from tests.shell.cast import *  # noqa: F403
 from tests.shell.cast import TOKEN, Caller, signed_in, text
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 DEMO = "this is a read-only demo: creating, editing, and deleting are disabled"
 HTML = {"accept": "text/html"}
 #: Pages, and a control that each has for whoever may change something.

@@ -22,7 +22,7 @@ from tests.shell.cast import (  # noqa: F401
 )
 from tests.upstream.server import reply
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+pytestmark = pytest.mark.django_db(transaction=True)
 APP = {
     "memory_current_bytes", "memory_limit_bytes", "in_container", "uptime_seconds", "cpu_percent", "requests_today",
     "net_rx_bytes_sec", "net_tx_bytes_sec", "disk_read_bytes_sec", "disk_write_bytes_sec", "procs", "version",

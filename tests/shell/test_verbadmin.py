@@ -351,6 +351,7 @@ def test_the_ceiling_of_a_provider_is_set_cleared_and_refused_beside_its_field(p
     def stored():
         return Provider.objects.get(pk=house.alpha.pk).max_in_flight
 
+    settings_verbs.update({"discovery_on_provider_create": "false"}, ADMIN)  # nobody answers at C
     assert save(pages, house.alpha, max_in_flight="2").status_code == 302 and stored() == 2
     for bad in ("0", "10001"):
         refused = save(pages, house.alpha, max_in_flight=bad)
