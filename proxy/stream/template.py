@@ -38,19 +38,32 @@ class Template:
         """How far *data* consists of such chunks: (bytes, chunks, their joined text); zeros where not at all."""
         if not data.startswith(self._before):
             return 0, 0, ""
-        text = data[len(self._before) : -len(self._after)]
-        if text and data.endswith(self._after) and b'"' not in text:
-            texts, size = [text], len(data)
-        else:
-            texts, size = self._texts(data)
+        texts, size = self._run(data)
         plain = b"".join(texts)
-        if plain.translate(None, _SPECIAL) != plain:
-            return 0, 0, ""
+        if b"" in texts or plain.translate(None, _SPECIAL) != plain:
+            # An empty text, or something else between two chunks.
+            texts, size = self._texts(data)
+            plain = b"".join(texts)
+            if plain.translate(None, _SPECIAL) != plain:
+                return 0, 0, ""
         try:
             words = plain.decode() if plain.isascii() else "".join([text.decode() for text in texts])
         except UnicodeDecodeError:
             return 0, 0, ""
         return size, len(texts), words
+
+    def _run(self, data: bytes) -> tuple[list[bytes], int]:
+        """The same as :meth:`_texts` where nothing but such chunks stands before the last of them: for many at once."""
+        texts = data.split(self._after + self._before)
+        texts[0] = texts[0][len(self._before) :]
+        last = texts[-1]
+        end = last.find(self._after)
+        if end >= 0:
+            texts[-1] = last[:end]
+            return texts, len(data) - len(last) + end + len(self._after)
+        # The last one is not whole.
+        del texts[-1]
+        return texts, len(data) - len(last) - len(self._before) if texts else 0
 
     def _texts(self, data: bytes) -> tuple[list[bytes], int]:
         """The texts of the leading chunks of this form, none of them empty, and how many bytes these chunks are."""
