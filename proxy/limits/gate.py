@@ -167,7 +167,11 @@ class Limiter:
         if known.tokens and not await self._tokens(call, known.tokens, spends):
             return False
         if known.budgets and spends:
-            refusal = await self.budgets.refusal(known.budgets)
+            try:
+                refusal = await self.budgets.refusal(known.budgets)
+            except BaseException:
+                self._leave(call)
+                raise
             if refusal is not None:
                 self._leave(call)
                 await call.say(refusal)

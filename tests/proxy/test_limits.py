@@ -5,6 +5,7 @@ Rates are so low that a slow machine does not refill what a test has spent.
 
 import asyncio
 import logging
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -686,9 +687,31 @@ def test_a_sum_that_can_not_be_read_admits_for_an_interval_and_says_so(monkeypat
     assert chat(plain, BODY).status == 429, "a failed reload keeps the last figure"
 
 
-def test_a_figure_is_read_again_behind_the_request_and_what_ended_meanwhile_is_in_it(monkeypatch, clock):
-    import threading
+def test_whoever_is_cut_off_while_the_sum_is_read_keeps_no_placeholder(monkeypatch, clock):
+    plain = world.key(rate_limit_tpm=1, budget_usd=10.0, budget_period="month")
+    pays(monkeypatch, 0.0)
+    asked, going = threading.Event(), threading.Event()
 
+    def slow(*args):
+        asked.set()
+        going.wait(5)
+        return 0
+
+    monkeypatch.setattr(LIMITER.budgets, "sum", slow)
+
+    async def work():
+        cut = asyncio.ensure_future(client("POST", CHAT, key=plain, json=BODY).run())
+        while not asked.is_set():
+            await asyncio.sleep(0.01)
+        cut.cancel()
+        await asyncio.wait([cut])
+        going.set()
+        return (await client("POST", CHAT, key=plain, json=BODY).run()).status
+
+    assert run(work()) == 200
+
+
+def test_a_figure_is_read_again_behind_the_request_and_what_ended_meanwhile_is_in_it(monkeypatch, clock):
     plain = world.key(budget_usd=10.0, budget_period="month")
     pays(monkeypatch, 1.0, at=lambda: clock.moment.timestamp())
     asked, going = threading.Event(), threading.Event()

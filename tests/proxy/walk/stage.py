@@ -177,7 +177,7 @@ class Stage:
         hashed = keys.hash_of(KEY.encode())
         row = KeyRow("00000000-0000-4000-b000-000000000001", "app", hashed, None, self.strip_reasoning, None, False)
         keys.SNAPSHOT.current = KeyTable({hashed: row}, ready=True)
-        options.SNAPSHOT.current = options.REGISTRY.values(self._stored, {})
+        options.SNAPSHOT.current = options.REGISTRY.values(self._stored, options.environ)
 
     # -- requests
 
