@@ -12,6 +12,7 @@ from tests.upstream.vendors_api import generated, message, response
 from tests.wire.house import House, house
 
 SHARED = "shared-1"  # a model of Alpha, Beta, Claude, Gateway and OpenAI: of hotel/shared-1
+SLASHED = "z-ai/glm-4.6:free"  # of Alpha and Beta
 CLAUDE, CHAT, GROUP = "Claude/claude-x", "Alpha/glm-4.6", f"hotel/{SHARED}"
 GATEWAY, VERTEX, GOOGLE, GOOGLE_IMAGE = (
     "Gateway/claude-y",
@@ -84,7 +85,7 @@ def mixed(data_dir: Path) -> Iterator[Mixed]:
             "NO_PROXY": "127.0.0.1,localhost",
             "ALLOWED_PROVIDER_HOSTS": "127.0.0.1,localhost,api.openai.com",
         }
-        home = stack.enter_context(house(data_dir, env, more=(SHARED,)))
+        home = stack.enter_context(house(data_dir, env, more=(SHARED, SLASHED)))
         found = Mixed(home, **vendors)
         _listings(found)
         home.join("Claude", "anthropic", found.claude.url, key="sk-ant-0123456789abcdef")

@@ -158,8 +158,10 @@ def test_a_tool_there_and_back(target, client, streamed):
         found = client.responses.create(**asked, input=given)
     assert calls_of(found) == [("get_weather", ROME)]
     call = found.output[-1]
-    # A client replays what it was given.
-    given += [item.model_dump(exclude_none=True, exclude={"parsed_arguments"}) for item in found.output]
+    # What came goes back as it is, which is how OpenAI's guide does it; only a stream's has a member of the SDK's own.
+    given += [item.to_dict() for item in found.output] if streamed else found.output
+    if streamed:
+        given[-1].pop("parsed_arguments", None)
     given.append({"type": "function_call_output", "call_id": call.call_id, "output": "sun"})
     assert client.responses.create(**asked, input=given).output_text == "Sunny."
     if not target.native:
