@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
 from tests.upstream.server import FakeProvider, answer
 from tests.wire.product import Product
@@ -36,6 +36,7 @@ class Hotel:
     b: FakeProvider
     key: str = ""
     states: dict[str, Any] = field(default_factory=dict)
+    contexts: dict[str, BrowserContext] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -107,19 +108,32 @@ class Watched:
             self.complaints.append(f"a request to another host: {request.url}")
 
 
-def _page(hotel: Hotel, name: str, password: str) -> Iterator[Page]:
-    if name not in hotel.states:
-        context = hotel.browser.new_context()
+def _context(hotel: Hotel, name: str, password: str) -> BrowserContext:
+    """The one context of *name*, as after signing in. Pages share what the browser has loaded and compiled."""
+    if name not in hotel.contexts:
+        context = hotel.browser.new_context(viewport={"width": 1280, "height": 900})
         page = context.new_page()
         page.goto(f"{hotel.url}/login/")
         hotel.sign_in(page, name, password)
+        page.close()
+        hotel.contexts[name] = context
         hotel.states[name] = context.storage_state()
-        context.close()
-    context = hotel.browser.new_context(storage_state=hotel.states[name], viewport={"width": 1280, "height": 900})
+    return hotel.contexts[name]
+
+
+def _page(hotel: Hotel, name: str, password: str) -> Iterator[Page]:
+    context = _context(hotel, name, password)
+    context.clear_permissions()
+    context.clear_cookies()
+    context.add_cookies(hotel.states[name]["cookies"])
     page = context.new_page()
+    tools = context.new_cdp_session(page)
+    tools.send("Storage.clearDataForOrigin", {"origin": hotel.url, "storageTypes": "local_storage"})
+    tools.detach()
     watched = Watched(page)
     yield page
-    context.close()
+    for opened in context.pages:
+        opened.close()
     assert watched.complaints == []
 
 
