@@ -319,6 +319,7 @@ def test_the_system_widget_follows_the_gateway_and_turns_grey_without_it(hotel, 
 
 def test_the_foot_names_a_newer_release_where_there_is_one(hotel, page):
     page.goto(f"{hotel.url}/settings/")
+    page.wait_for_function("sessionStorage.getItem('mh-release')")
     expect(page.locator("#mh-version a")).to_have_count(0)
     page.evaluate("sessionStorage.clear()")
     told = {"current": "0.1", "latest": "9.0", "url": "https://x.test/9", "newer": True}
