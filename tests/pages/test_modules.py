@@ -146,13 +146,13 @@ def test_the_server_s_clock_is_compared_with_the_moment_its_page_arrived(hotel, 
     page.goto(f"{hotel.url}/failover/")
     script = f"""async () => {{
         const m = await import('{APP}/ui.js');
-        await new Promise((done) => setTimeout(done, 300));
+        await new Promise((done) => setTimeout(done, 1000));
         const sent = JSON.parse(document.getElementById('board-data').textContent).now;
         const [load] = performance.getEntriesByType('navigation');
         return [m.ahead(sent), load.responseStart - load.requestStart];
       }}"""
     found, waited = page.evaluate(script)
-    assert -waited - 50 <= found <= 50
+    assert -waited - 500 <= found <= 500
 
 
 def test_an_attempt_says_only_what_its_row_does_not_say_already(hotel, page):
