@@ -188,7 +188,7 @@ def _filename(said: dict[str, str]) -> str | None:
     charset, _, rest = said.get("filename*", "").partition("'")
     _, _, encoded = rest.partition("'")
     if charset.lower() == "utf-8":
-        return unquote_to_bytes(encoded).decode("utf-8", "surrogateescape")
+        return unquote_to_bytes(encoded.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
     return said.get("filename")
 
 

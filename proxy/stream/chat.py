@@ -335,11 +335,15 @@ def _absent(raw: msgspec.Raw) -> bool:
 
 
 def text_size(value: object) -> int:
-    """UTF-8 bytes of all text in the value of a delta's member."""
-    if isinstance(value, str):
-        return len(value) if value.isascii() else len(value.encode())
-    if isinstance(value, list):
-        return sum(text_size(item) for item in value)
-    if isinstance(value, dict):
-        return sum(text_size(item) for key, item in value.items() if key not in ("type", "index", "id"))
-    return 0
+    """UTF-8 bytes of all text in the value of a delta's member, however deep."""
+    size = 0
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            size += len(item) if item.isascii() else len(item.encode())
+        elif isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, dict):
+            stack.extend(member for key, member in item.items() if key not in ("type", "index", "id"))
+    return size

@@ -52,13 +52,18 @@ def populated(value: object) -> bool:
 
 
 def counts(value: object) -> bool:
-    """Whether the value of a delta's member is output: some string in it is not empty."""
+    """Whether the value of a delta's member is output: some string in it is not empty. However deep: no recursion."""
     if isinstance(value, str):
         return value != ""
-    if isinstance(value, list):
-        return any(counts(item) for item in value)
-    if isinstance(value, Mapping):
-        return any(counts(item) for key, item in value.items() if key not in _KEYS)
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, dict):
+            stack.extend(member for key, member in item.items() if key not in _KEYS)
+        elif isinstance(item, str) and item:
+            return True
     return False
 
 
@@ -71,7 +76,7 @@ def classify(payload: bytes) -> Meaning:
         return Meaning.END
     try:
         frame = _decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return Meaning.OUTPUT
     if not isinstance(frame, dict):
         return Meaning.OUTPUT
@@ -117,7 +122,7 @@ def carried_status(payload: bytes) -> int | None:
     """The HTTP status that an error frame carries; None, to be read as 502, where it carries none (10.4)."""
     try:
         frame = _decode(payload)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     if not isinstance(frame, dict):
         return None

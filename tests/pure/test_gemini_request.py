@@ -65,6 +65,13 @@ def test_roles_become_user_model_and_system_instruction():
     ]
 
 
+@pytest.mark.parametrize("role", [None, 5, [], {}, {"role": "system"}])
+def test_a_role_of_an_odd_type_is_the_user_s(role):
+    content = [{"type": "text", "text": "a"}]
+    assert built([{"role": role, "content": content}])["contents"] == [{"role": "user", "parts": [{"text": "a"}]}]
+    assert egress.wants_native(members_of({"messages": [{"role": role, "content": content}]}), ()) is False
+
+
 def test_a_system_message_takes_no_pictures_along():
     body = built([{"role": "system", "content": [{"type": "image_url", "image_url": {"url": PNG}}]}, *ASK])
     assert "systemInstruction" not in body

@@ -104,12 +104,13 @@ def test_parts_keep_their_order_their_names_and_every_byte():
         ('name="a"; filename="é.wav"', "a", "é.wav"),
         ('name="a"; filename="x"; filename*=UTF-8\'\'%C3%A9%20.wav', "a", "é .wav"),
         ("name=\"a\"; filename*=utf-8'en'e.wav", "a", "e.wav"),
+        ("name=\"a\"; filename*=UTF-8''%E9\udcca.wav", "a", "\udce9\udcca.wav"),
         ('name="a"; filename="a%22b"', "a", "a%22b"),
         ('name=""', "", None),
     ],
 )
 def test_names_are_read_in_every_spelling(disposition, name, filename):
-    body = form(f"Content-Disposition: form-data; {disposition}\r\n\r\nx".encode())
+    body = form(f"Content-Disposition: form-data; {disposition}\r\n\r\nx".encode("utf-8", "surrogateescape"))
     assert read(body) == [(name, filename, "", b"x")]
 
 

@@ -88,6 +88,25 @@ def test_a_populated_error_member_is_an_error(payload: bytes):
     assert classify(payload) is Meaning.ERROR
 
 
+NESTED = [("[", "]"), ('{"a":', "}")]
+
+
+@pytest.mark.parametrize("depth", [1, 300, 600])
+@pytest.mark.parametrize(("opened", "closed"), NESTED)
+def test_a_deep_nesting_is_judged_like_any_other(depth: int, opened: str, closed: str):
+    for inner, meaning in (('"x"', Meaning.OUTPUT), ('""', Meaning.NOTHING)):
+        nested = f"{opened * depth}{inner}{closed * depth}"
+        assert classify(f'{{"choices":[{{"delta":{{"content":{nested}}}}}]}}'.encode()) is meaning
+        assert carried_status(f'{{"error":{{"code":429,"details":{nested}}}}}'.encode()) == 429
+
+
+@pytest.mark.parametrize(("opened", "closed"), NESTED)
+def test_what_is_nested_too_deep_to_be_read_is_output_and_states_nothing(opened: str, closed: str):
+    nested = f'{opened * 100_000}"x"{closed * 100_000}'
+    assert classify(f'{{"choices":[{{"delta":{{"content":{nested}}}}}]}}'.encode()) is Meaning.OUTPUT
+    assert carried_status(f'{{"error":{{"code":429,"details":{nested}}}}}'.encode()) is None
+
+
 def test_done_is_the_end():
     assert classify(b" [DONE] ") is Meaning.END
 

@@ -328,3 +328,12 @@ def test_the_key_in_a_tool_call_is_masked_too():
     call = [{"index": 0, "function": {"arguments": key}}]
     _, out = flow(chunk({"tool_calls": call}), stream=ChatStream(Secrets(key)))
     assert key.encode() not in out
+
+
+@pytest.mark.parametrize(("opened", "closed"), [(b"[", b"]"), (b'{"a":', b"}")])
+@pytest.mark.parametrize("name", [b"content", b"reasoning_content", b"strange"])
+def test_a_delta_with_a_deep_nesting_passes_and_its_text_counts(name: bytes, opened: bytes, closed: bytes):
+    raw = b'data: {"choices":[{"delta":{"%b":%b"abc"%b}}]}\n\n' % (name, opened * 600, closed * 600)
+    stream = ChatStream(Secrets(""))
+    assert stream.take_all(Framer().feed(b":\n\n" + raw)) == b":\n\n" + raw
+    assert (stream.size, stream.unmodelled) == ((0, True) if name == b"strange" else (3, False))

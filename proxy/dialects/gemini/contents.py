@@ -14,7 +14,7 @@ Piece = dict[str, object]
 
 _EMPTY_OBJECT = Raw(b"{}")
 _ERRORS = (ValueError, RecursionError)
-_SYSTEM = frozenset(("system", "developer"))
+_SYSTEM = ("system", "developer")  # compared with whatever a client wrote: nothing that hashes
 _HEAD_LIMIT = 1024  # characters before the comma of a data URI
 _PLAIN_TEXT = "text/plain"  # what a data URI is that does not say (RFC 2397)
 
