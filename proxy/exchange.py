@@ -290,8 +290,10 @@ class Exchange:
         if self._watch is None and not self._ended:
             task = self.server.task if self.server is not None else None
             self._watched = task or asyncio.current_task()
-            self._watch = _watch_of(self.loop)
-            self._watch.add(self)
+            watch = self._watch = _watch_of(self.loop)
+            watch.waiting[self] = time.monotonic()
+            if watch.timer is None:
+                watch.start()
 
     def unwatch(self) -> None:
         """Stop learning. Idempotent."""
@@ -327,15 +329,13 @@ class _Watch:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.waiting: dict[Exchange, float] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.TimerHandle | None = None
 
-    def add(self, exchange: Exchange) -> None:
-        self.waiting[exchange] = time.monotonic()
-        if self._timer is None:
-            self._timer = self.loop.call_later(WATCH_AFTER, self._look)
+    def start(self) -> None:
+        self.timer = self.loop.call_later(WATCH_AFTER, self._look)
 
     def _look(self) -> None:
-        self._timer = None
+        self.timer = None
         now = time.monotonic()
         due = [exchange for exchange, since in self.waiting.items() if now - since >= WATCH_AFTER]
         for exchange in due:
@@ -343,7 +343,7 @@ class _Watch:
             exchange.start_watching()
         if self.waiting:
             oldest = next(iter(self.waiting.values()))
-            self._timer = self.loop.call_later(max(oldest + WATCH_AFTER - now, WATCH_STEP), self._look)
+            self.timer = self.loop.call_later(max(oldest + WATCH_AFTER - now, WATCH_STEP), self._look)
 
 
 _watch: _Watch | None = None

@@ -23,7 +23,7 @@ def statement(table: str, columns: tuple[str, ...], conflict: str, rows: int = 1
     return f'INSERT INTO "{table}" ({names}) VALUES {", ".join([one] * rows)} ON CONFLICT ("id") {conflict}'
 
 
-def insert(table: str, columns: tuple[str, ...], conflict: str, rows: Sequence[tuple[Any, ...]]) -> None:
+def insert(table: str, columns: tuple[str, ...], conflict: str, rows: Sequence[Sequence[Any]]) -> None:
     """Write *rows*; *conflict* says what happens to one whose id is there already. Raises DatabaseError.
 
     On SQLite past Django's cursor, which looks for ``%s`` in the whole statement at every execution: half the cost of
@@ -43,7 +43,7 @@ def insert(table: str, columns: tuple[str, ...], conflict: str, rows: Sequence[t
             connection.connection.execute(text, list(chain.from_iterable(chunk)))
 
 
-def _copy(cursor: Any, table: str, columns: tuple[str, ...], conflict: str, rows: Sequence[tuple[Any, ...]]) -> None:
+def _copy(cursor: Any, table: str, columns: tuple[str, ...], conflict: str, rows: Sequence[Sequence[Any]]) -> None:
     """By way of a table of this session: COPY itself knows no ``ON CONFLICT``."""
     names = ", ".join(f'"{name}"' for name in columns)
     way = f'"incoming_{table}"'
@@ -54,7 +54,7 @@ def _copy(cursor: Any, table: str, columns: tuple[str, ...], conflict: str, rows
     cursor.execute(f'INSERT INTO "{table}" ({names}) SELECT {names} FROM {way} ON CONFLICT ("id") {conflict}')
 
 
-def _chunks(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
+def _chunks(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
     at = 0
     for size in SIZES:
         while len(rows) - at >= size:

@@ -1,7 +1,7 @@
 """How a draft becomes a row of plain values: no model instance, no ORM compilation on the way to the table."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -138,14 +138,14 @@ def moment_of(vendor: str) -> Callable[[float], Any]:
     return _sqlite_time if vendor == "sqlite" else _postgres_time
 
 
-def adapter(vendor: str) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+def adapter(vendor: str) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
     """What turns :func:`values` into parameters of *vendor* (``sqlite``: ids as 32 hex digits, times as text)."""
     sqlite = vendor == "sqlite"
     time_of = moment_of(vendor)
 
     last: tuple[float, Any] = (0.0, time_of(0.0))
 
-    def adapt(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    def adapt(row: tuple[Any, ...]) -> Sequence[Any]:
         nonlocal last
         found = list(row)
         found[_CREATED] = time_of(found[_CREATED])
@@ -155,8 +155,9 @@ def adapter(vendor: str) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
         found[_HEARTBEAT] = last[1]
         if sqlite:
             for at in _IDS:
-                if found[at] is not None:
-                    found[at] = found[at].replace("-", "")
-        return tuple(found)
+                identity = found[at]
+                if identity is not None:
+                    found[at] = identity.replace("-", "")
+        return found
 
     return adapt

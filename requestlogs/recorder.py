@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -281,7 +281,7 @@ class Recorder:
             for row in params:
                 self._write_alone(row)
 
-    def _write_alone(self, row: Row) -> None:
+    def _write_alone(self, row: Sequence[Any]) -> None:
         try:
             with transaction.atomic():
                 bulk.insert("request_logs", columns.COLUMNS, columns.UPDATE, [row])

@@ -9,6 +9,7 @@ from proxy.answers import Header
 #: What an unlimited bucket reports as its limit and size (v1-api 4.5).
 UNLIMITED = 1_000_000
 SCOPE: Header = (b"x-ratelimit-scope", b"ip")
+_ALL_LEFT: Header = (b"x-ratelimit-remaining", b"%d" % UNLIMITED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,4 +107,6 @@ def plain(number: float) -> bytes:
 def shown(cap: Cap, tokens: float) -> list[Header]:
     """The three numbers of a bucket with *tokens* left."""
     limit, burst = cap.headers
+    if cap.unlimited:
+        return [limit, _ALL_LEFT, burst]
     return [limit, (b"x-ratelimit-remaining", b"%d" % (tokens if tokens > 0 else 0)), burst]
