@@ -1,4 +1,4 @@
-"""The ASGI application: ``/v1`` to the data plane, ``/api/events`` to Channels, the rest to Django.
+"""The ASGI application: ``/v1`` and ``/p`` to the data plane, ``/api/events`` to Channels, the rest to Django.
 
 Under uvicorn the server's lifespan starts and stops the background work. Daphne knows no lifespan; there the reactor
 does it, and connections wait until the start is through.

@@ -1,4 +1,4 @@
-"""The ASGI application behind every path under ``/v1``: the gates, in the order of v1-api 2, then the walk.
+"""The ASGI application behind every path under ``/v1`` and ``/p``: the gates, in the order of v1-api 2, then the walk.
 
 No middleware, no ORM, no thread hop per request: what a request needs is in memory. No answer is ever HTML.
 """
@@ -22,7 +22,7 @@ from modelhotel.core.headers import Pairs, cors_headers, security_headers
 from modelhotel.core.ids import hex16
 from modelhotel.core.options import Options
 from providers.keyring import KEYRING
-from proxy import answers, body, counting, egress, endpoints, keys, serving
+from proxy import answers, body, counting, egress, endpoints, keys, native_plan, native_routes, serving
 from proxy.answers import Answer, Header
 from proxy.endpoints import ENDPOINTS, Endpoint
 from proxy.exchange import Exchange, Receive, Scope, Send
@@ -142,7 +142,7 @@ def _kept_id(sent: bytes) -> bytes | None:
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Everything under ``/v1``. Raises nothing that a request can cause."""
+    """Everything under ``/v1`` and ``/p``. Raises nothing that a request can cause."""
     if scope["type"] != "http":
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
@@ -185,6 +185,8 @@ def _route(call: _Call, method: str, path: str, endpoint: Endpoint | None) -> Co
         allow = b""
     if method == "OPTIONS" and b"origin" in call.headers:
         return call.reply(204, b"", ())
+    if call.env.enable_passthrough_routes and (path.startswith("/p/") or path == "/p"):
+        return _native(call, method)
     if allow:
         wrong = answers.error(405, "method not allowed", answers.METHOD_NOT_SUPPORTED)
         return call.say(wrong, (b"allow", allow))
@@ -456,6 +458,34 @@ async def _count(call: _Call) -> None:
     except Exception:
         log.exception("proxy: request failed", extra={"attrs": {"request": draft.request_hash}})
         await _apologise(exchange, "internal error", "internal error")
+
+
+# -- /p/{provider}/{endpoint}
+
+
+async def _native(call: _Call, method: str) -> None:
+    """A provider's own endpoint: no row (v1-api 21)."""
+    if method not in native_plan.METHODS:
+        wrong = answers.error(405, "method not allowed", answers.METHOD_NOT_SUPPORTED)
+        return await call.say(wrong, native_plan.ALLOW)
+    key = _known(call) or await _authenticate(call)
+    if key is None:
+        return
+    asked = LIMITER.admit(call, key, spends=method not in native_plan.SAFE)
+    if asked is not None and not await asked:
+        return
+    draft = Draft("native", request_hash=call.request_hash, arrival=call.arrival)
+    try:
+        table = resolve.SNAPSHOT.current
+        if not table.ready:
+            table = await asyncio.to_thread(_load_routing)
+        await native_routes.serve(call, key, table.catalogue)
+    except asyncio.CancelledError:  # the server stops, and waited for this request as long as it does
+        _uncancel()
+        if not call.answered:
+            await call.say(answers.error(500, INTERRUPTED, answers.INTERNAL_ERROR))
+    finally:
+        LIMITER.over(call, draft)
 
 
 # -- GET /v1/models

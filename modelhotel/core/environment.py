@@ -20,6 +20,9 @@ from django.conf import settings
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 MIN_REQUEST_SIZE, MAX_REQUEST_SIZE, DEFAULT_REQUEST_SIZE = 1024, 104_857_600, 52_428_800
 
+#: Provider types whose own API may be called where that is switched on (v1-api 21).
+PASSTHROUGH_PROVIDERS = "openai,anthropic,openrouter,zai-coding"
+
 
 class BadEnvironment(Exception):
     """The start can not go on; the text is one line that names the variable."""
@@ -52,6 +55,9 @@ class Environment:
     allow_http_providers: bool = False
     max_request_size: int = DEFAULT_REQUEST_SIZE
     metrics_token: str = ""
+    enable_passthrough_routes: bool = False
+    allow_passthrough_v1_alias: bool = True
+    enabled_passthrough_providers: tuple[str, ...] = ()
     demo_readonly: bool = False
     demo_show_token: bool = False
     releases_url: str = ""
@@ -226,6 +232,11 @@ def read(raw: Mapping[str, str]) -> Environment:
         "allow_http_providers": reader.flag("ALLOW_HTTP_PROVIDERS", False),
         "max_request_size": reader.number("MAX_REQUEST_SIZE", DEFAULT_REQUEST_SIZE, MIN_REQUEST_SIZE, MAX_REQUEST_SIZE),
         "metrics_token": reader.text("METRICS_TOKEN").strip(),
+        "enable_passthrough_routes": reader.flag("ENABLE_PASSTHROUGH_ROUTES", False),
+        "allow_passthrough_v1_alias": reader.flag("ALLOW_PASSTHROUGH_V1_ALIAS", True),
+        "enabled_passthrough_providers": tuple(
+            word.lower() for word in reader.items("ENABLED_PASSTHROUGH_PROVIDERS", PASSTHROUGH_PROVIDERS)
+        ),
         "demo_readonly": demo_readonly,
         "demo_show_token": demo_show_token,
         "releases_url": _releases_url(reader),

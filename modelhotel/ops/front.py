@@ -1,8 +1,8 @@
 """The first thing a request meets: which plane it belongs to, and whether the process still takes it.
 
-``/v1`` goes to the data plane untouched; ``/health`` and ``/healthz`` are answered here; ``/metrics`` is, like them,
-answered to the end; ``/api/events`` is a stream that a stop ends first; the rest is Django behind the limit on body
-sizes. Everything in flight is counted, so that a stop can wait for it.
+``/v1`` and ``/p`` go to the data plane untouched; ``/health`` and ``/healthz`` are answered here; ``/metrics`` is, like
+them, answered to the end; ``/api/events`` is a stream that a stop ends first; the rest is Django behind the limit on
+body sizes. Everything in flight is counted, so that a stop can wait for it.
 """
 
 import asyncio
@@ -161,7 +161,7 @@ class BodyLimit:
 
 
 class Front:
-    """*data* serves everything under /v1, *events* /api/events, *metrics* /metrics, *control* the rest."""
+    """*data* serves everything under /v1 and /p, *events* /api/events, *metrics* /metrics, *control* the rest."""
 
     def __init__(
         self,
@@ -222,6 +222,8 @@ class Front:
             return await self.events(scope, receive, send)
         if path in ("/metrics", "/metrics/"):
             return await self._metrics(scope, receive, send)
+        if path.startswith("/p/") or path == "/p":
+            return await self._counted(self._data, scope, receive, send)
         await self._counted(self._control, scope, receive, send)
 
     async def _answer_health(self, scope: Scope, send: Send) -> None:
@@ -235,7 +237,7 @@ class Front:
 
     async def _refuse(self, scope: Scope, send: Send) -> None:
         extra = [(b"connection", b"close"), (b"retry-after", b"1"), *self._headers(scope)]
-        if not scope["path"].startswith("/v1"):
+        if not scope["path"].startswith(("/v1", "/p/")):
             return await whole(send, 503, *worded(scope, DRAINING.encode()), extra)
         error = {"message": DRAINING, "type": "server_error", "param": None, "code": None}
         await whole(send, 503, msgspec.json.encode({"error": error}), b"application/json", extra)

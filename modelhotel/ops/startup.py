@@ -25,6 +25,7 @@ from modelhotel.ops import banner, credentials, database
 from modelhotel.ops.faults import StartRefused
 from modelhotel.ops.nodes import Membership
 from providers.models import Provider
+from proxy import native_routes
 from requestlogs import sweep
 
 SEVERAL = "several workers need PostgreSQL and Redis: set DATABASE_URL and REDIS_URL, or start one worker"
@@ -67,6 +68,8 @@ def announce(env: Environment, console: Console) -> None:
         console.say(banner.text(env))
     for warning in env.warnings:
         log.warning(f"start: {warning}")
+    for word in native_routes.unknown_types(env):
+        log.warning(f"start: ENABLED_PASSTHROUGH_PROVIDERS: {word!r} is no provider type, ignored")
     if env.debug_log_scopes and not env.debug_log:
         log.info("start: debug lines are on", extra={"attrs": {"scopes": ",".join(sorted(env.debug_log_scopes))}})
 

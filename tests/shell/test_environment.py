@@ -41,6 +41,9 @@ read = environment.read
         ("LOG_FORMAT", "json", "log_format", "json"),
         ("MAX_REQUEST_SIZE", "2048", "max_request_size", 2048),
         ("DEMO_READONLY", "true", "demo_readonly", True),
+        ("ENABLE_PASSTHROUGH_ROUTES", "true", "enable_passthrough_routes", True),
+        ("ALLOW_PASSTHROUGH_V1_ALIAS", "no", "allow_passthrough_v1_alias", False),
+        ("ENABLED_PASSTHROUGH_PROVIDERS", "OpenAI, google,", "enabled_passthrough_providers", ("openai", "google")),
     ],
 )
 def test_a_variable_is_read(name: str, text: str, field: str, value: object):

@@ -1,6 +1,7 @@
 """The front: which plane a request goes to, what a draining process answers, how big a body may be."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -277,3 +278,21 @@ async def test_what_the_loop_holds_is_closed_before_the_process_stops():
 
     await Lifespan(lambda: order.append("start"), lambda: order.append("stop"), close)(receive, send)
     assert order == ["start", "lifespan.startup.complete", "close", "stop", "lifespan.shutdown.complete"]
+
+
+@pytest.mark.parametrize("path", ["/p", "/p/", "/p/openai/files", "/p/openai"])
+async def test_the_providers_own_endpoints_belong_to_the_data_plane(path: str):
+    found = front()
+    assert (await ask(found, Call(path))).text == b"data"
+    assert (await ask(found, Call("/providers/"))).text == b"control"
+    found.refusing = True
+    refused = await ask(found, Call(path))
+    assert refused.status == 503
+    assert path == "/p" or json.loads(refused.text)["error"]["type"] == "server_error"
+
+
+async def test_a_websocket_is_closed_whatever_it_asks_for():
+    call = Call("/p/openai/realtime")
+    call.scope["type"] = "websocket"
+    await ask(front(), call)
+    assert call.sent == [{"type": "websocket.close", "code": 1000}]
