@@ -24,8 +24,12 @@ AT_ONCE, PATIENCE = 0.005, 1.0
 TURNS = 5
 #: Seconds for which Redis is not asked after it failed.
 PAUSE = 1.0
+#: Seconds for which it is not asked for a decision after one took too long: questions must not pile up.
+HICCUP = 0.05
+#: Seconds in which everything that nobody waits for was answered or given up.
+LATEST = 3 * PATIENCE
 #: Seconds for which a sign of life holds, and between two of them.
-ALIVE, SIGN = 30, 5.0
+ALIVE, SIGN = 10, 1.0
 #: Seconds without use after which a full bucket goes.
 KEPT = 600
 #: Seconds in which buckets are cleared once, however many processes ask for it.
@@ -96,7 +100,7 @@ class RedisBuckets:
         self._take: Any = None
         self._spend: Any = None
         self._late: set[asyncio.Task[Any]] = set()
-        self._not_before = 0.0
+        self._not_before = self._slow_until = 0.0
         self._away = False
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -105,23 +109,29 @@ class RedisBuckets:
     # -- in the event loop
 
     async def take(self, asks: Sequence[Ask], longest: float) -> Taken | None:
+        if time.monotonic() < self._slow_until:
+            return None
+
         def undo(answer: Any) -> None:
             if answer[0]:  # nobody waited for it any more: the request was judged without it
                 self._keep(asyncio.ensure_future(self.spend(asks, -1.0)))
 
-        answer = await self._asked(lambda: self._take(*self._words(asks, longest)), undo)
-        return None if answer is None else Taken(bool(answer[0]), [float(left) for left in answer[1:]])
+        answer = await self._asked(lambda: self._take(*self._words(asks, longest)), AT_ONCE, undo)
+        if answer is None:
+            self._slow_until = time.monotonic() + HICCUP
+            return None
+        return Taken(bool(answer[0]), [float(left) for left in answer[1:]])
 
     async def spend(self, asks: Sequence[Ask], amount: float) -> bool:
         # Nobody waits for it: what is late is done none the less.
-        return await self._asked(lambda: self._spend(*self._words(asks, amount)), seconds=PATIENCE) is not None
+        return await self._asked(lambda: self._spend(*self._words(asks, amount)), LATEST) is not None
 
     async def clear(self, kinds: Sequence[str]) -> None:
         name = f"{self._prefix}:cleared:{','.join(sorted(kinds))}"
-        if not await self._asked(lambda: self._redis().set(name, self._me, nx=True, ex=ONCE), seconds=PATIENCE):
+        if not await self._asked(lambda: self._redis().set(name, self._me, nx=True, ex=ONCE), LATEST):
             return
         for kind in kinds:
-            await self._asked(lambda kind=kind: self._forget(kind), seconds=PATIENCE)  # type: ignore[misc]
+            await self._asked(lambda kind=kind: self._forget(kind), LATEST)  # type: ignore[misc]
 
     async def _forget(self, kind: str) -> bool:
         async for key in self._redis().scan_iter(f"{self._prefix}:b:{kind}*", count=1000):
@@ -134,7 +144,7 @@ class RedisBuckets:
         async def claim() -> str:
             return "ours" if await self._redis().set(key, self._me, nx=True, px=milliseconds) else "theirs"
 
-        return bool(await self._asked(claim, seconds=PATIENCE) != "theirs")
+        return bool(await self._asked(claim, LATEST) != "theirs")
 
     def _words(self, asks: Sequence[Ask], first: float) -> tuple[list[str], list[Any]]:
         words: list[Any] = [repr(first), KEPT]
@@ -155,34 +165,38 @@ class RedisBuckets:
         return self._client
 
     async def _asked(
-        self,
-        question: Callable[[], Awaitable[Any]],
-        late: Callable[[Any], None] | None = None,
-        *,
-        seconds: float | None = None,
+        self, question: Callable[[], Awaitable[Any]], seconds: float, late: Callable[[Any], None] | None = None
     ) -> Any:
-        """The answer; None where it does not come within *seconds* (AT_ONCE). *late* gets one that comes after."""
+        """The answer; None where it does not come within *seconds*. *late* gets one that comes after that."""
         if time.monotonic() < self._not_before:
             return None
         self._redis()
         task = asyncio.ensure_future(question())
-        # Not cancelled when it takes too long: that would cost the connection.
-        await asyncio.wait((task,), timeout=AT_ONCE if seconds is None else seconds)
-        for _ in range(TURNS):  # an answer that is here already is not late because this loop was busy
-            if task.done():
-                break
-            await asyncio.sleep(0)
+        try:
+            # Not cancelled when it takes too long: that would cost the connection.
+            await asyncio.wait((task,), timeout=seconds)
+            for _ in range(TURNS):  # an answer that is here already is not late because this loop was busy
+                if task.done():
+                    return self._answer(task)
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self._await_late(task, late)
+            raise
         if task.done():
             return self._answer(task)
+        self._await_late(task, late)
+        return None
+
+    def _await_late(self, task: "asyncio.Future[Any]", late: Callable[[Any], None] | None) -> None:
+        """Nobody waits for *task* any more."""
         self._keep(task)
 
-        def come(task: asyncio.Task[Any]) -> None:
+        def come(task: "asyncio.Future[Any]") -> None:
             answer = self._answer(task)
             if answer is not None and late is not None:
                 late(answer)
 
         task.add_done_callback(come)
-        return None
 
     def _keep(self, task: "asyncio.Future[Any]") -> None:
         self._late.add(task)  # type: ignore[arg-type]

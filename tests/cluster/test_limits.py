@@ -10,6 +10,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from modelhotel.ops.limit_store import SIGN
 from tests.cluster.test_circuits import store  # noqa: F401
 from tests.cluster.test_nodes import Listener
 from tests.upstream.server import answer
@@ -36,6 +37,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Iterator[tup
         beta = stack.enter_context(Product(tmp_path_factory.mktemp("beta"), {**env, "NODE_NAME": "beta"}))
         alpha.settings(rate_limit_ip_rps="0")
         assert eventually(lambda: "1000000" in str(beta.get("/v1/models").headers.get("x-ratelimit-limit")))
+        time.sleep(2 * SIGN)  # each knows of the other
         yield alpha, beta
 
 
@@ -62,17 +64,17 @@ def test_a_rate_holds_for_both_nodes_together(pair: tuple[House, Product]):
     home, beta = pair
     _, key = a_key(home, beta, "shared rate", rate_limit_rps=0.001, rate_limit_burst=20)
     known(beta, key)
-    statuses = [asked(node, key).status_code for _ in range(15) for node in (home.product, beta)]
+    statuses = [asked(node, key).status_code for _ in range(30) for node in (home.product, beta)]
     # Where Redis took more than 5 ms a node judged alone, on its share of what was left.
-    assert 12 <= statuses.count(200) <= 24
-    assert statuses[-6:].count(429) >= 4
+    assert 12 <= statuses.count(200) <= 26
+    assert statuses[-10:].count(429) >= 8
 
 
 def test_ten_per_second_are_ten_per_second_over_both_nodes(pair: tuple[House, Product]):
     """operations 82: 40 per second offered, one node after the other."""
     home, beta = pair
     home.settings(rate_limit_max_wait_ms="0")
-    _, key = a_key(home, beta, "balanced", rate_limit_rps=10, rate_limit_burst=1)
+    _, key = a_key(home, beta, "balanced", rate_limit_rps=10, rate_limit_burst=10)
     known(beta, key)
     began, served, number = time.monotonic(), 0, 0
     while (now := time.monotonic()) < began + 4:
@@ -80,7 +82,8 @@ def test_ten_per_second_are_ten_per_second_over_both_nodes(pair: tuple[House, Pr
         number += 1
         time.sleep(max(began + number / 40 - now, 0))
     home.settings(rate_limit_max_wait_ms="200")
-    assert 40 * 0.7 <= served <= 41 * 1.25
+    # 40 that came in and a burst of 10; on a busy machine nodes judge alone now and then, on their share.
+    assert 50 * 0.7 <= served <= 50 * 1.25
 
 
 def test_without_redis_each_node_allows_half(pair: tuple[House, Product], store: Store):  # noqa: F811

@@ -207,6 +207,7 @@ async def test_whoever_loses_redis_goes_on_with_its_share_of_what_was_left_and_s
     house, monkeypatch
 ):
     monkeypatch.setattr(limit_store, "PAUSE", 0.0)
+    monkeypatch.setattr(limit_store, "HICCUP", 0.0)
     one, other = house.process(), house.process()
     one.processes = 2
     async with limiter(monkeypatch, one) as here, limiter(monkeypatch, other) as there:
@@ -234,15 +235,43 @@ async def test_a_decision_that_takes_too_long_is_made_alone_and_undone(house, mo
     monkeypatch.setattr(limit_store, "TURNS", 0)
     assert await store.take([ask()], 0.0) is None
     monkeypatch.setattr(limit_store, "AT_ONCE", 2.0)
-    for _ in range(100):
-        if not store._late:
-            break
-        await asyncio.sleep(0.01)
+    await quiet(store)
+    assert store._slow_until > 0
+    store._slow_until = 0.0
     assert [await granted(store) for _ in range(5)] == [True] * 4 + [False]
+
+
+async def quiet(store):
+    """Until nothing is under way any more that nobody waits for."""
+    for _ in range(200):
+        if not store._late:
+            return
+        await asyncio.sleep(0.01)
+
+
+async def test_whoever_is_cut_off_in_the_middle_of_a_decision_takes_nothing(house):
+    store = house.process()
+    for _ in range(8):
+        task = asyncio.ensure_future(store.take([ask()], 0.0))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+    await quiet(store)
+    assert [await granted(store) for _ in range(6)] == [True] * 5 + [False]
+
+
+async def test_a_redis_that_hangs_is_not_asked_by_everybody(house, monkeypatch):
+    monkeypatch.setattr(limit_store, "AT_ONCE", 0.0)
+    monkeypatch.setattr(limit_store, "TURNS", 0)
+    store = house.process()
+    assert [await store.take([ask()], 0.0) for _ in range(50)] == [None] * 50
+    assert len(store._late) < 5
 
 
 async def test_redis_that_comes_back_is_asked_again(house, monkeypatch, caplog):
     monkeypatch.setattr(limit_store, "PAUSE", 0.0)
+    monkeypatch.setattr(limit_store, "HICCUP", 0.0)
     store = house.process(AWAY)
     with caplog.at_level(logging.INFO, "limits"):
         assert await store.take([ask()], 0.0) is None
