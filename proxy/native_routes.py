@@ -166,9 +166,16 @@ class _Passage:
             self._tell("answer cut off", broke)
         finally:
             usage = seen.usage() if seen is not None else None
-            if usage is not None:
-                METER.add(self._key, usage.total)
-                LIMITER.debit(self._key, usage.total)
+            tokens = usage.total if usage is not None else 0
+            METER.add(self._key, tokens)
+            LIMITER.debit(self._key, tokens)
+            self._log(response.status, tokens)
+
+    def _log(self, status: int, tokens: int) -> None:
+        """What stands for a request row: neither path nor query, which may say what it was about."""
+        attrs = {"provider": self._provider.name, "provider_id": self._provider.id, "key": self._key.name}
+        told = {**attrs, "method": self._request.method, "status": status, "tokens": tokens}
+        log.info("proxy: passed through", extra={"attrs": told})
 
     def _tell(self, what: str, problem: UpstreamError, more: dict[str, object] | None = None) -> None:
         attrs = {"provider": self._provider.name, "provider_id": self._provider.id, **(more or {})}

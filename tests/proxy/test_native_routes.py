@@ -356,3 +356,13 @@ def test_a_websocket_is_refused_and_another_upgrade_is_only_an_offer(fake, key):
     asked = [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", "x")]
     assert call("GET", "/p/openai/files", key=key, headers=asked).status == 200
     assert not {"upgrade", "connection", "http2-settings"} & set(fake.requests[-1].headers)
+
+
+def test_the_app_log_has_a_line_for_each_and_not_what_it_was_about(fake, key, caplog):
+    fake.route("POST", "/v1/embeddings", status(200, {"usage": {"prompt_tokens": 6, "total_tokens": 6}}))
+    with caplog.at_level(logging.INFO):
+        call("POST", "/p/openai/embeddings", key=key, json={"input": "hidden words"})
+    (line,) = [found for found in caplog.records if found.message == "proxy: passed through"]
+    told = {name: line.attrs[name] for name in ("provider", "key", "method", "status", "tokens")}
+    assert told == {"provider": "Open AI", "key": "app", "method": "POST", "status": 200, "tokens": 6}
+    assert "hidden" not in caplog.text and "embeddings" not in repr(line.attrs) and key not in repr(line.attrs)
