@@ -14,6 +14,7 @@ import msgspec
 from modelhotel.ops.asgi_types import App, Message, Receive, Scope, Send
 from modelhotel.ops.cycle import DIRECT
 from modelhotel.ops.health import DRAINING, OK, Health
+from proxy.dialects.messages import errors
 
 Header = tuple[bytes, bytes]
 #: The headers that every answer to a request carries.
@@ -240,7 +241,10 @@ class Front:
         if not scope["path"].startswith(("/v1", "/p/")):
             return await whole(send, 503, *worded(scope, DRAINING.encode()), extra)
         error = {"message": DRAINING, "type": "server_error", "param": None, "code": None}
-        await whole(send, 503, msgspec.json.encode({"error": error}), b"application/json", extra)
+        body = msgspec.json.encode({"error": error})
+        if scope["path"].startswith("/v1/messages"):
+            body = errors.dress(503, body)
+        await whole(send, 503, body, b"application/json", extra)
 
 
 class Lifespan:

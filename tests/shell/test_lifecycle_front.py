@@ -121,6 +121,10 @@ async def test_a_draining_process_refuses_new_requests_and_says_so_in_the_shape_
     data = await ask(app, Call("/v1/chat/completions", "POST"))
     assert data.status == 503
     assert data.text == b'{"error":{"message":"DRAINING","type":"server_error","param":null,"code":null}}'
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        messages = await ask(app, Call(path, "POST"))
+        assert messages.status == 503
+        assert messages.text == b'{"type":"error","error":{"type":"overloaded_error","message":"DRAINING"}}'
     for path in ("/api/providers", "/api/events", "/"):
         call = await ask(app, Call(path))
         assert (call.status, call.text, call.header(b"connection")) == (503, b"DRAINING", b"close")
