@@ -7,7 +7,7 @@
 
 Asked for a chat completion, they say their text in it. *then* of a stream tells how it ends: ``None`` as it should;
 ``ends`` (the body) or ``cut`` (the connection) after the last delta; ``endless`` with a ping every 50 ms until the
-client leaves; or with an event.
+client leaves; ``pings`` (of Anthropic) with nothing else from the start; or with an event.
 """
 
 import asyncio
@@ -151,13 +151,23 @@ def message(*blocks: Item, stop: str = "", usage: Item = ANTHROPIC_USAGE, then: 
             return
         events = message_events(model, said, reason, usage)
         if then is not None:
-            events = events[:-3]  # the last ping, message_delta and message_stop
+            events = events[: 1 if then == "pings" else -3]  # not the last ping, message_delta and message_stop
         if isinstance(then, dict):
             events.append(then)
-        ending = then if isinstance(then, str) else ""
+        ending = "endless" if then == "pings" else then if isinstance(then, str) else ""
         await _play(wire, map(named, events), headers=headers, then=ending, ping=named(PING))
 
     return behave
+
+
+async def play(wire: Wire, blocks: list[Item], *, pause: float) -> None:
+    """A stream of Anthropic's, *pause* seconds between any two events and no ping among them."""
+    await wire.write(head(200, [*_SSE, ("Transfer-Encoding", "chunked")], "OK"))
+    for event in message_events(wire.request.model, blocks, "tool_use", ANTHROPIC_USAGE):
+        if event is not PING:
+            await wire.write(http_chunk(named(event)))
+            await wire.sleep(pause)
+    await wire.write(b"0\r\n\r\n")
 
 
 ANTHROPIC_ERRORS = {
