@@ -68,6 +68,18 @@ LONGEST = (
 TESTS = Path(__file__).parent
 
 
+#: A pass that takes only what bears a mark reads only files in which its word stands: reading all of them takes longer
+#: than some passes. A mark is written where its tests are, never imported.
+WORDS = {"slow": "mark.slow", "database and not slow": "mark.database"}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    word = WORDS.get(config.option.markexpr)
+    if word and collection_path.name.startswith("test_") and word not in collection_path.read_text():
+        return True
+    return None
+
+
 def _place(item: pytest.Item) -> int:
     """Where in LONGEST the file of *item* stands."""
     try:

@@ -26,7 +26,7 @@ from tests.wire.house import GROUP, MODEL, House, house
 from tests.wire.marked import ASKED, Marks, Sent, answered, chunks, refused, whole
 from tests.wire.product import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 #: Found, so that a search that finds nothing is known to search: a name of the model is stored as it was sent.
 CONTROL = "no-such-model-of-the-control"
