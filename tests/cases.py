@@ -24,7 +24,7 @@ LISTS = {
     "settings": (72, "33a 33b 33c 34a 34b 65a 65b 65c 65d 65e 65f 65g"),
     "operations": (92, "15a 41a 55a 55b 61a 61b 85a 86a 87a 87b"),
 }
-_NAMED = re.compile(rf"\b(part of )?({'|'.join(LISTS)}) (\d+[a-z]?)(?: to (\d+))?(?!\w|\.\d)")
+_NAMED = re.compile(rf"\b([Pp]art of )?({'|'.join(LISTS)}) (\d+[a-z]?)(?: to (\d+))?(?!\w|\.\d)")
 HEAD = """# Cases that must hold
 
 Made by `python -m tests.cases` from the tests themselves. Every test below is part of `make test`, or of `make slow`

@@ -11,8 +11,9 @@ def test_no_test_names_a_case_that_does_not_exist():
 
 
 def test_what_a_docstring_names():
-    named = cases.named("routing 3, part of failover-loop 26a, providers 4 to 6. See settings 2.1.")
+    named = cases.named("Part of v1-api 7, routing 3, part of failover-loop 26a, providers 4 to 6. See settings 2.1.")
     assert named == {
+        ("v1-api", "7"): False,
         ("routing", "3"): True,
         ("failover-loop", "26a"): False,
         ("providers", "4"): True,
