@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 _OPEN = re.compile(r"<(thinking|thought|start_thought|think)>")
-_FENCE_OPEN, _FENCE_CLOSE = "<<\n", "\n>>"
+_FENCE_OPEN, _FENCE_CLOSE = re.compile(r"\s*<<\n"), "\n>>"
 
 
 class Thinking:
@@ -48,18 +48,20 @@ class Thinking:
         text, self._held = self._held + content, ""
         thoughts: list[str] = []
         rest: list[str] = []
-        while text:
+        at = 0
+        while at < len(text):
             if not self._close:
-                text = self._outside(text, rest)
+                at = self._outside(text, at, rest)
                 continue
-            at = text.find(self._close)
-            if at < 0:
-                keep = _overlap(text, self._close)
-                thoughts.append(text[: len(text) - keep])
-                self._held = text[len(text) - keep :]
+            end = text.find(self._close, at)
+            if end < 0:
+                left = text[at:]
+                keep = _overlap(left, self._close)
+                thoughts.append(left[: len(left) - keep])
+                self._held = left[len(left) - keep :]
                 break
-            thoughts.append(text[:at])
-            text = text[at + len(self._close) :]
+            thoughts.append(text[at:end])
+            at = end + len(self._close)
             self._close = ""
         if self.begun and self._close:
             thoughts.append(self._held)
@@ -71,20 +73,20 @@ class Thinking:
         held, self._held = self._held, ""
         return held
 
-    def _outside(self, text: str, rest: list[str]) -> str:
-        """Move what stands before the next opening tag to *rest*; what follows the tag."""
-        if not self.begun and not rest and text.lstrip().startswith(_FENCE_OPEN):
+    def _outside(self, text: str, at: int, rest: list[str]) -> int:
+        """Move what stands between *at* and the next opening tag to *rest*; where what follows the tag begins."""
+        if not self.begun and not rest and (fence := _FENCE_OPEN.match(text, at)) is not None:
             self._close = _FENCE_CLOSE
-            return text.lstrip()[len(_FENCE_OPEN) :]
-        found = _OPEN.search(text)
-        before = text if found is None else text[: found.start()]
+            return fence.end()
+        found = _OPEN.search(text, at)
+        before = text[at:] if found is None else text[at : found.start()]
         if before:
             rest.append(before)
             self.begun = self.begun or not before.isspace()
         if found is None:
-            return ""
+            return len(text)
         self._close = f"</{found[1]}>"
-        return text[found.end() :]
+        return found.end()
 
 
 def _overlap(text: str, tag: str) -> int:

@@ -1,6 +1,7 @@
 """What a chat chunk looks like after the transforms, and what one stream adds up to."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from proxy.secrecy import Secrets
 from proxy.stream.chat import ChatStream
 from proxy.stream.sse import Framer
 from proxy.stream.transforms import ChunkTransforms, Thinking
+from tests.pace import slower
 
 
 def chunk(delta: Any = None, finish: str | None = None, **top: Any) -> dict[str, Any]:
@@ -337,3 +339,10 @@ def test_a_delta_with_a_deep_nesting_passes_and_its_text_counts(name: bytes, ope
     stream = ChatStream(Secrets(""))
     assert stream.take_all(Framer().feed(b":\n\n" + raw)) == b":\n\n" + raw
     assert (stream.size, stream.unmodelled) == ((0, True) if name == b"strange" else (3, False))
+
+
+def test_many_tags_in_one_content_cost_by_their_length():
+    content = "<think>a</think>b" * 120_000
+    started = time.perf_counter()
+    assert Thinking().take(content) == ("a" * 120_000, "b" * 120_000)
+    assert time.perf_counter() - started < slower()

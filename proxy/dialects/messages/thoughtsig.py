@@ -5,6 +5,8 @@ import re
 
 _MARK = "_thoughtsig_"
 MARK = _MARK.encode()
+_TRIES = 8
+"""Marks that are tried from the end: more of them stand in no signature, and each costs the length of the id."""
 _ENCODED = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -17,12 +19,14 @@ def join(call_id: str, signature: str) -> str:
 
 def split(call_id: str) -> tuple[str, str]:
     """(*id*, *signature*): the last mark with a decodable rest divides them. Without one, the id itself and ``""``."""
-    at = call_id.rfind(_MARK)
-    while at >= 0:
+    at = len(call_id)
+    for _ in range(_TRIES):
+        at = call_id.rfind(_MARK, 0, at)
+        if at < 0:
+            break
         signature = _decoded(call_id[at + len(_MARK) :])
         if signature:
             return call_id[:at], signature
-        at = call_id.rfind(_MARK, 0, at)
     return call_id, ""
 
 

@@ -1,6 +1,7 @@
 """A Messages request as a chat request: every row of v1-api 12.2, and the refusals of 12.1."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.body import BadBody
 from proxy.dialects.messages import has_document, ingress, thoughtsig
+from tests.pace import slower
 from tests.pure.messages.shapes import AGENT, PDF, PNG, plain, raw, values
 
 
@@ -278,6 +280,14 @@ def test_a_signature_in_an_id_is_restored():
 )
 def test_splitting_an_id(call_id, split):
     assert thoughtsig.split(call_id) == split
+
+
+def test_splitting_a_long_id_costs_by_its_length():
+    call_id = "_thoughtsig_YQ" * 40_000 + "."
+    started = time.perf_counter()
+    assert thoughtsig.split(call_id) == (call_id, "")
+    assert thoughtsig.split(thoughtsig.join(call_id, "sig")) == (call_id, "sig")
+    assert time.perf_counter() - started < slower()
 
 
 @settings(max_examples=40)
