@@ -21,6 +21,8 @@ from providers.cache import ProviderRow, SealedKey
 log = logging.getLogger("keycache")
 
 _WORKERS = 2
+#: Seconds that an error text waits for the keys that are looked for in it.
+_KNOWING = 1.0
 
 
 def _option_ttl() -> float:
@@ -57,6 +59,7 @@ class Keyring:
         self._kept: dict[SealedKey, tuple[str, float]] = {}
         self._running: dict[SealedKey, Future[str]] = {}
         self._known: tuple[str, ...] = ()
+        self._broken: set[SealedKey] = set()  # not to be tried again only to look for them
         self._made: tuple[object, dict[str, Any]] = (None, {})
         self._sweeping = False
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="keycache")
@@ -102,6 +105,19 @@ class Keyring:
         """Every key in memory, longest first: what error texts are searched for."""
         return self._known
 
+    async def know_all(self) -> None:
+        """Derive every key that is not in memory, those of disabled providers too, so that :meth:`known` has them.
+
+        Takes at most ``_KNOWING`` seconds; what takes longer, or can not be decrypted, is not waited for.
+        """
+        rows = cache.SNAPSHOT.current.providers.values()
+        cold = [row.sealed for row in rows if row.sealed is not None and self.peek(row) is None]
+        running = [asyncio.wrap_future(self._start(sealed)) for sealed in cold if sealed not in self._broken]
+        for future in running:
+            future.add_done_callback(_seen)
+        if running:
+            await asyncio.wait(running, timeout=_KNOWING)
+
     def warm(self, rows: Iterable[ProviderRow] | None = None) -> list["Future[str]"]:
         """Start deriving the keys of *rows* (default: every enabled provider); a failure is one error line each."""
         chosen = cache.SNAPSHOT.current.providers.values() if rows is None else rows
@@ -127,7 +143,7 @@ class Keyring:
     def reset(self) -> None:
         """Forget everything (tests, another master key)."""
         with self._lock:
-            self._kept, self._running, self._known = {}, {}, ()
+            self._kept, self._running, self._known, self._broken = {}, {}, (), set()
             self._made = (None, {})
 
     def _start(self, sealed: SealedKey) -> "Future[str]":
@@ -142,6 +158,9 @@ class Keyring:
             plain = self._derive(sealed)
             self._keep(sealed, plain)
             return plain
+        except Exception:
+            self._broken.add(sealed)
+            raise
         finally:
             with self._lock:
                 self._running.pop(sealed, None)
@@ -157,6 +176,11 @@ class Keyring:
             first, self._sweeping = not self._sweeping, True
         if first:
             self._later(self._ttl, self.sweep)
+
+
+def _seen(done: "asyncio.Future[str]") -> None:
+    if not done.cancelled():
+        done.exception()
 
 
 def _report(done: "Future[str]", name: str) -> None:

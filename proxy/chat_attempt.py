@@ -8,6 +8,7 @@ from failover import verdict
 from failover.resolve import Candidate
 from failover.verdict import Verdict
 from modelhotel.core import durations, logformat, metrics
+from providers.keyring import KEYRING
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
 from proxy import egress, heal, metering, reasons, refusals, repairs, secrecy, terminal
 from proxy.attempt import BODILESS, Attempt
@@ -354,6 +355,7 @@ class ChatAttempt(Attempt):
             case Outcome.OUTPUT:
                 self._first_token()
             case Outcome.ERROR:
+                await KEYRING.know_all()
                 return self._first_event_error(self._egress.error(found.payload))
             case Outcome.NOTHING:
                 metrics.count(metrics.EMPTY_RESPONSES, self._provider.name, self._model.model_id)

@@ -15,6 +15,7 @@ from failover.ratelimit import RateClass, Reading
 from failover.resolve import Candidate
 from failover.verdict import Judgement
 from modelhotel.core import durations, metrics
+from providers.keyring import KEYRING
 from providers.ports import LastCap
 from providers.upstream.interface import Response, UpstreamError
 from proxy import reasons, terminal
@@ -35,7 +36,8 @@ PLAIN = (None, b"", b"identity")
 
 
 async def read(response: Response, *, until: float) -> Refused:
-    """A non-2xx answer, its body as far as it came by the loop time *until*."""
+    """A non-2xx answer, its body as far as it came by the loop time *until*. Every provider's key is known then."""
+    await KEYRING.know_all()
     status = response.status
     hidden = status >= 500 or status in (401, 402, 403, 404, 499)
     body, whole = await _body(response, ERROR_KEPT if hidden else ERROR_FORWARDED, until)

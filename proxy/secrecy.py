@@ -38,12 +38,13 @@ _encode = msgspec.json.Encoder().encode
 class Secrets:
     """The keys to mask for one attempt: *own* is the candidate's, *known* gives every key in memory."""
 
-    __slots__ = ("_known", "_sorted", "own")
+    __slots__ = ("_known", "_of", "_sorted", "own")
 
     def __init__(self, own: str, known: Callable[[], Iterable[str]] = tuple) -> None:
         self.own = own
         self._known = known
-        self._sorted: tuple[str, ...] | None = None
+        self._of: Iterable[str] | None = None  # what is known, as it was when it was put in order
+        self._sorted: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "Secrets(...)"
@@ -51,8 +52,9 @@ class Secrets:
     @property
     def _keys(self) -> tuple[str, ...]:
         # Put in order at the first error text: a good answer needs none of it.
-        if self._sorted is None:
-            self._sorted = redact.known_keys((self.own, *self._known()))
+        known = self._known()
+        if known is not self._of:
+            self._of, self._sorted = known, redact.known_keys((self.own, *known))
         return self._sorted
 
     def mask(self, words: str) -> str:

@@ -1,6 +1,7 @@
 """The cache of decrypted keys."""
 
 import asyncio
+import dataclasses
 import logging
 import math
 import threading
@@ -10,6 +11,7 @@ import pytest
 
 from modelhotel.core import crypto
 from modelhotel.core.clock import ManualClock
+from providers import cache, keyring
 from providers.cache import ProviderRow, SealedKey
 from providers.keyring import Keyring
 from providers.kinds import registry
@@ -149,6 +151,30 @@ def test_warming_logs_what_can_not_be_read_and_goes_on(ring: Ring, caplog: pytes
     assert [record.getMessage() for record in caplog.records] == [
         "keycache: decryption failed, possible wrong master key"
     ]
+
+
+async def test_all_keys_are_known_for_an_error_text_and_a_broken_one_is_tried_once(
+    ring: Ring, monkeypatch: pytest.MonkeyPatch
+):
+    """Of disabled providers too (v1-api 9.6)."""
+    rows = {str(number): row(number, enabled=number != 2) for number in (1, 2, 3)} | {"4": row(4, keyless=True)}
+    catalogue = dataclasses.replace(cache.SNAPSHOT.current, providers=rows)
+    monkeypatch.setattr(cache.SNAPSHOT, "current", catalogue)
+    ring.derive.bad = {b"c3"}
+    for _ in range(3):
+        await ring.keys.know_all()
+    assert ring.keys.known() == ("sk-1", "sk-2")
+    assert sorted(ring.derive.calls) == [b"c1", b"c2", b"c3"]
+
+
+async def test_an_error_text_does_not_wait_long_for_keys(ring: Ring, monkeypatch: pytest.MonkeyPatch):
+    catalogue = dataclasses.replace(cache.SNAPSHOT.current, providers={"1": row()})
+    monkeypatch.setattr(cache.SNAPSHOT, "current", catalogue)
+    monkeypatch.setattr(keyring, "_KNOWING", 0.02)
+    ring.derive.free.clear()
+    await asyncio.wait_for(ring.keys.know_all(), 2)
+    assert ring.keys.known() == ()
+    ring.derive.free.set()
 
 
 def test_known_keys_come_longest_first(ring: Ring):

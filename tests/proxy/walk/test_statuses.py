@@ -3,14 +3,16 @@
 import gzip
 import json
 import logging
+from dataclasses import replace
 
 import pytest
 
 from failover.caps import CAPS
-from modelhotel.core import events
+from modelhotel.core import crypto, events
+from providers.cache import SealedKey
 from proxy import refusals
 from tests.proxy.walk.stage import Stage
-from tests.upstream.server import FakeProvider, answer, completion, reply, status
+from tests.upstream.server import FakeProvider, answer, completion, first_event_error, reply, status
 
 NAMES = {"error", "message", "type", "param", "code"}
 
@@ -331,6 +333,32 @@ async def test_the_candidates_key_in_an_answer_is_masked_others_stay(abc: Stage,
     provider_a.script(answer("sk-aaaaaaaaaaaaaaaa1111 and sk-bbbbbbbbbbbbbbbb2222"))
     got = await abc.ask()
     assert got.json["choices"][0]["message"]["content"] == "[redacted] and sk-bbbbbbbbbbbbbbbb2222"
+
+
+@pytest.mark.parametrize("way", ["error", "first event", "answer"])
+async def test_the_key_of_a_disabled_provider_is_masked_in_errors_though_nobody_used_it(
+    abc: Stage, provider_a: FakeProvider, way: str
+):
+    """v1-api 50: it is not in memory until then, and has no shape that gives it away."""
+    key = "the-plain-words-of-a-key-77"
+    sealed = crypto.seal(key)
+    row = next(iter(abc._providers.values()))
+    off = replace(row, id="00000000-0000-4000-8000-000000000099", name="Off", enabled=False)
+    off = replace(off, sealed=SealedKey(sealed.ciphertext, sealed.nonce, sealed.salt))
+    abc._providers[off.id] = off
+    abc.set()
+    error = {"error": {"message": f"bad {key}", "type": "x", "param": None, "code": None}}
+    scripts = {"error": status(400, error), "first event": first_event_error(error["error"])}
+    provider_a.script(scripts.get(way) or answer(f"bad {key}"))
+    got = await abc.ask(stream=way == "first event")
+    if way == "answer":
+        assert got.json["choices"][0]["message"]["content"] == f"bad {key}"
+        return
+    if way == "error":
+        assert got.said == (400, "bad [redacted]") and abc.row.error_message == "bad [redacted]"
+    assert abc.row.attempts is not None
+    assert abc.row.attempts[0].get("detail", "bad [redacted]") == "bad [redacted]"
+    assert key not in got.body.decode() + repr(abc.row.attempts) + repr(abc.row.error_message)
 
 
 @pytest.mark.parametrize("size", [0, refusals.ERROR_FORWARDED], ids=["short", "longer than what is read"])
