@@ -27,14 +27,13 @@ def _install(cache: Path, wanted: Path) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     # Beside the place and renamed when it is whole: several runs may do this at once.
     made = Path(tempfile.mkdtemp(prefix="installing-", dir=cache))
-    command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(made)]
+    options = ["--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1"]
+    command = ["npm", "install", *options, "--prefix", str(made), f"{PACKAGE}@{VERSION}"]
     try:
-        subprocess.run(
-            [*command, f"{PACKAGE}@{VERSION}"], check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS
-        )
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS)
         made.rename(wanted)
     except subprocess.CalledProcessError as problem:
-        raise NotInstalled(problem.stderr.strip()[-500:]) from problem
+        raise NotInstalled(problem.stderr.strip().partition("\n")[0]) from problem
     except subprocess.TimeoutExpired as problem:
         raise NotInstalled(f"npm took more than {INSTALL_SECONDS:g} s") from problem
     except OSError:
