@@ -372,6 +372,13 @@ def test_a_body_one_byte_over_the_limit_is_too_large(key, served, small_limit):
     assert rows[1].error_message == "request body too large"
 
 
+def test_too_large_is_a_type_of_its_own_below_messages(key, small_limit):
+    """v1-api 24: with the two above and below it."""
+    answer = call("POST", "/v1/messages", key=key, body=padded(1025))
+    error = {"type": "request_too_large", "message": "request body too large"}
+    assert (answer.status, answer.json) == (413, {"type": "error", "error": error})
+
+
 @pytest.mark.parametrize("length", [-1, None])
 def test_sixty_megabytes_are_refused_while_they_are_read(key, length):
     """part of v1-api 24, providers 84"""

@@ -14,7 +14,8 @@ import pytest
 from modelhotel import settings_verbs
 from modelhotel.core import events, options
 from modelhotel.core.actor import ADMIN
-from proxy import serving, verbs
+from proxy import keys, serving, verbs
+from proxy.endpoints import ENDPOINTS
 from proxy.limits.gate import LIMITER
 from proxy.metering import METER
 from requestlogs.models import RequestLog
@@ -126,6 +127,35 @@ def test_the_address_is_that_of_the_client_behind_a_trusted_proxy(monkeypatch, s
     assert ask("10.2.2.2", "203.0.113.1") == 429
     assert ask("10.1.1.1", "203.0.113.2") == 200
     assert [ask("198.51.100.1", "203.0.113.9"), ask("198.51.100.1", "203.0.113.8")] == [200, 429]
+
+
+@pytest.mark.parametrize("path", sorted(path for path, one in ENDPOINTS.items() if one.dialect != "messages"))
+def test_every_refusal_has_the_four_members_of_openai(path, served, monkeypatch):
+    """v1-api 44a"""
+    plain, broke = world.key(rate_limit_rps=0), world.key("broke", budget_usd=1.0, budget_period="month")
+    slow, starved = world.key("slow", **SLOW), world.key("starved", rate_limit_rps=0, rate_limit_tpm=1)
+    monkeypatch.setattr(LIMITER.budgets, "sum", lambda kind, ident, start: dollars(2.0))
+    body = {**BODY, "input": "hi", "query": "q", "documents": ["d"], "prompt": "p", "voice": "v"}
+    nobody = {"json": {**body, "model": "hotel/nobody"}}
+    if ENDPOINTS[path].parse_form is not None:
+        form = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nhotel/nobody\r\n--b--\r\n'
+        nobody = {"body": form, "headers": [("content-type", "multipart/form-data; boundary=b")]}
+    call("POST", path, key=slow, json=body)
+    LIMITER.debit(keys.SNAPSHOT.current.by_hash[keys.hash_of(starved.encode())], 5)
+    wanted = [
+        (call("POST", path, json=body), 401, "invalid_api_key"),
+        (call("POST", path, key="sk-wrong", json=body), 401, "invalid_api_key"),
+        (call("POST", path, key=slow, json=body), 429, "rate_limit_exceeded"),
+        (call("POST", path, key=starved, json=body), 429, "rate_limit_exceeded"),
+        (call("POST", path, key=broke, json=body), 429, "insufficient_quota"),
+        (call("POST", path, key=plain, body=b"{"), 400, "invalid_request_body"),
+        (call("POST", path, key=plain, **nobody), 404, "model_not_found"),
+        (call("GET", path, key=plain), 405, None),
+    ]
+    for answer, status, code in wanted:
+        error = answer.error  # fails on any other shape
+        assert (answer.status, error["code"] if code else None) == (status, code)
+        assert all(value is None or isinstance(value, str) for value in error.values())
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
