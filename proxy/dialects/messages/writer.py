@@ -191,20 +191,22 @@ class Writer:
         delta = choice.delta
         if delta is None:
             return b""
-        out = self._blocks.text(delta.content) if delta.content else b""
+        out = [self._blocks.text(delta.content)] if delta.content else []
         for at, call in enumerate(delta.tool_calls or ()):
             function = call.function or chunks.Function()
             google = call.extra_content.google if call.extra_content is not None else None
-            out += self._blocks.call(
+            made = self._blocks.call(
                 at if call.index is None else call.index,
                 call.id or "",
                 function.name or "",
                 function.arguments or "",
                 google.thought_signature if google is not None else "",
             )
+            out.append(made)
         if delta.function_call is not None:
-            out += self._blocks.call(0, "", delta.function_call.name or "", delta.function_call.arguments or "")
-        return self._begun(out)
+            called = delta.function_call
+            out.append(self._blocks.call(0, "", called.name or "", called.arguments or ""))
+        return self._begun(b"".join(out))
 
     def _failed(self, error: Raw) -> bytes:
         """The provider's own error."""

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -370,3 +371,16 @@ def test_garbage_in_a_stream_harms_nobody(frames, noise):
     json.loads(writer.Writer({}).whole(raw({"choices": frames}), "m"))
     with contextlib.suppress(Untranslatable):
         writer.Writer({}).whole(noise, "m")
+
+
+def test_many_calls_in_one_chunk_cost_by_their_number():
+    def seconds(number: int) -> float:
+        calls = [call(f"call_{at}", index=at) for at in range(number)]
+        frames = b"data: %b\n\n" % raw({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]})
+        one = writer.Writer({}, new_id=lambda: ID)
+        started = time.process_time()
+        out = one.feed(frames) + one.end()
+        assert out.count(b"event: content_block_stop") == number
+        return time.process_time() - started
+
+    assert seconds(12_000) < 24 * max(seconds(1500), seconds(1500))  # eight times as many
