@@ -210,4 +210,6 @@ def encode(parts: Iterable[Part], boundary: str) -> bytes:
 
 
 def _escaped(name: str) -> str:
-    return name.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "%0D").replace("\n", "%0A").replace("\0", "%00")
+    """A name that came percent-encoded may hold what no header line can (RFC 9110, section 5.5)."""
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    return _CONTROL.sub(lambda found: f"%{ord(found[0]):02X}", quoted)

@@ -331,3 +331,10 @@ def test_hostile_headers_take_no_time():
 def test_a_file_of_near_boundaries_takes_no_time(line):
     data = line * 500_000 + b"."
     assert read(form(field("file", data, '; filename="f"'))) == [("file", "f", "", data)]
+
+
+def test_a_control_character_in_a_name_is_written_encoded():
+    body = form(b"Content-Disposition: form-data; name=\"a\"; filename*=UTF-8''%02%0d%0A%00%09.wav\r\n\r\nx")
+    content_type, made = multipart.parse(body, b"multipart/form-data; boundary=XX").made_for("m", lambda: "YY")
+    assert b'filename="%02%0D%0A%00\t.wav"' in made
+    assert multipart.parse(made, content_type.encode()).parts[0].filename == "%02%0D%0A%00\t.wav"
