@@ -76,7 +76,7 @@ def hotel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hotel]:
     ):
         a.script(answer("from A"))
         b.script(answer("from B"))
-        args = ["--no-sandbox", "--disable-background-networking"]
+        args = ["--no-sandbox", "--disable-background-networking", "--process-per-site"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
         found = Hotel(product, browser, a, b)
         found.add_provider("Alpha", a)
@@ -115,7 +115,7 @@ def _context(hotel: Hotel, name: str, password: str) -> BrowserContext:
         page = context.new_page()
         page.goto(f"{hotel.url}/login/")
         hotel.sign_in(page, name, password)
-        page.close()
+        page.goto(f"{hotel.url}/healthz")  # stays, and with it the process that has compiled the scripts
         hotel.contexts[name] = context
         hotel.states[name] = context.storage_state()
     return hotel.contexts[name]
@@ -132,7 +132,7 @@ def _page(hotel: Hotel, name: str, password: str) -> Iterator[Page]:
     tools.detach()
     watched = Watched(page)
     yield page
-    for opened in context.pages:
+    for opened in context.pages[1:]:
         opened.close()
     assert watched.complaints == []
 

@@ -50,7 +50,7 @@ def test_lines_are_counted_filtered_searched_and_linked(hotel, page):
     expect(page.locator("#applogs tbody tr[data-level=info]")).to_have_count(0)
     page.get_by_role("button", name="Clear filters").first.click()
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
-    page.keyboard.type("failover triggered")
+    page.keyboard.insert_text("failover triggered")  # at once: a pause in it would be a step to go back to
     expect(page).to_have_url(re.compile("search=failover"))
     expect(rows(page).first).to_contain_text("provider=Alpha")
     expect(page.get_by_text("lifecycle: ready")).to_have_count(0)

@@ -97,6 +97,7 @@ def test_an_outage_and_its_recovery_are_two_openings_and_a_closing_on_an_open_pa
     try:
         page.goto(f"{hotel.url}/settings/")
         page.evaluate(TOASTS)
+        page.wait_for_function("import('/static/modelhotel/app/live.js').then((m) => m.state() === 'live')")
         hotel.chat("Alpha/flaky")
         expect(page.locator(".mh-toast")).to_have_count(1)
         assert eventually(due, 10)
