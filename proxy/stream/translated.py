@@ -2,11 +2,23 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
+from proxy import usage as usages
 from proxy.dialects.base import Reader, Writer
 from proxy.stream.chat import ChatStream
+from proxy.stream.probe import DONE
 from proxy.stream.recovered import COMMENT
 from proxy.stream.sse import Event
 from proxy.usage import Usage
+
+_decode = msgspec.json.Decoder().decode
+
+
+def _usage(payload: bytes | None) -> object:
+    """The usage of a chunk that a reader made."""
+    chunk = None if payload is None or payload == DONE else _decode(payload)
+    return chunk.get("usage") if isinstance(chunk, dict) else None
 
 
 class Translated:
@@ -61,7 +73,12 @@ class Translated:
 
     @property
     def usage(self) -> Usage | None:
-        return self.inner.usage
+        """Once nothing follows: of a stream that broke, what its provider had reported by then."""
+        inner = self.inner
+        if inner.usage is None and self._reader is not None:
+            for event in self._reader.finish():
+                inner.usage = usages.later(inner.usage, usages.read(_usage(event.data)))
+        return inner.usage
 
     @property
     def size(self) -> int:

@@ -86,6 +86,17 @@ async def test_a_native_stream_without_either_is_truncated(mixed: Stage, provide
     assert (mixed.row.state, mixed.trail[0][4]) == ("failed", "charge")
 
 
+async def test_what_was_reported_before_a_translated_stream_broke_is_metered(stage: Stage, provider_a: FakeProvider):
+    """Anthropic counts the prompt at the start of a stream, and nothing of that is lost with its end."""
+    stage.member("A", provider_a.url, kind="anthropic-messages", key="sk-ant-0123456789")
+    frames = of_claude(text("Hello"))[:-2]
+    provider_a.script(sent(*frames, end=False))
+    got = await stage.ask("A/m", stream=True)
+    assert '"error"' in got.events[-1] and "usage" not in got.body.decode()
+    assert (stage.row.state, stage.row.tokens_prompt, stage.row.tokens_completion) == ("failed", 3, 0)
+    assert stage.charged == 3 + 2  # what was delivered is estimated
+
+
 # -- verdicts
 
 
