@@ -41,7 +41,6 @@ class Anthropic(Kind):
     label = "Anthropic"
     default_base_url = "https://api.anthropic.com"
     inserts_v1 = True
-    sends_stream_options = False
     strip = frozenset({"top_p", "frequency_penalty", "presence_penalty", "min_p", "reasoning_effort"})
     speaks_messages = True
     messages_for_documents = True

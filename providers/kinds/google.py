@@ -85,7 +85,6 @@ class Google(Kind):
     type = "google"
     label = "Google AI Studio (Gemini)"
     default_base_url = "https://generativelanguage.googleapis.com/v1beta/openai"
-    sends_stream_options = False
     strip = frozenset(
         {
             "frequency_penalty",

@@ -12,7 +12,6 @@ class OpenCodeGo(Kind):
     type = "opencode-go"
     label = "OpenCode Go"
     default_base_url = "https://opencode.ai/zen/go/v1"
-    sends_stream_options = False
     strip = frozenset({"reasoning_effort"})
     session_header = True
 

@@ -24,7 +24,6 @@ class OpenCodeZen(Kind):
     label = "OpenCode Zen"
     default_base_url = "https://opencode.ai/zen/v1"
     keyless_allowed = True
-    sends_stream_options = False
     strip = frozenset({"reasoning_effort"})
 
     def chat_dialect(self, model_id: str) -> Dialect:
