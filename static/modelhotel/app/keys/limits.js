@@ -9,7 +9,7 @@ const RATES = {
   rate_limit_tpm: { label: "Tokens per minute", default: "tpm", hint: "prompt and completion" },
 };
 export const FIELDS = [...Object.keys(RATES), "budget_usd", "budget_period"];
-const NOTE = "Empty: what the settings say. A key over a limit is answered with 429 until there is room again.";
+const NOTE = "An empty rate is what the settings say; an empty budget is none. A key over a limit is answered with 429 until there is room again.";
 
 /** What holds where a key says nothing: in words. */
 export function inherited(defaults, field) {
@@ -107,7 +107,7 @@ export function cells(key, defaults) {
     if (own === null) return h("td", { class: "mh-num", title: "As the settings say" }, h("span", { class: "mh-why" }, inherited(defaults, name)));
     return h("td", { class: "mh-num" }, name === "rate_limit_rps" && own === 0 ? "unlimited" : exact(own));
   };
-  return [...Object.keys(RATES).map(rate), h("td", {}, budget(key))];
+  return [...Object.keys(RATES).map(rate), h("td", { class: "mh-keys-spent" }, budget(key))];
 }
 
 function budget({ budget_usd: amount, budget_period: period, budget_spent_usd: spent }) {
@@ -115,5 +115,5 @@ function budget({ budget_usd: amount, budget_period: period, budget_spent_usd: s
   const text = `${dollars(spent ?? 0)} of ${dollars(amount)}`;
   const over = (spent ?? 0) >= amount;
   const said = over ? h("span", { class: "mh-chip", dataset: { tone: "bad" }, title: "Spent: requests are refused until the period ends" }, text) : text;
-  return h("span", {}, said, h("span", { class: "mh-why" }, ` per ${period}`));
+  return h("span", {}, said, " ", h("span", { class: "mh-why" }, `per ${period}`));
 }
