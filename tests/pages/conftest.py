@@ -76,7 +76,7 @@ def hotel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hotel]:
     ):
         a.script(answer("from A"))
         b.script(answer("from B"))
-        args = ["--no-sandbox", "--disable-background-networking", "--process-per-site"]
+        args = ["--no-sandbox", "--disable-background-networking"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
         found = Hotel(product, browser, a, b)
         found.add_provider("Alpha", a)
