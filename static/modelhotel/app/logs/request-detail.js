@@ -58,17 +58,19 @@ function facts(row) {
 }
 
 function tokenTable(row) {
+  // Both are 0 where the provider says nothing of its cache.
+  const split = Boolean(row.tokens_prompt_cache_hit || row.tokens_prompt_cache_miss);
   const lines = [
     ["Prompt", row.tokens_prompt],
-    ["cached", row.tokens_prompt_cache_hit, true],
-    ["uncached", row.tokens_prompt_cache_miss, true],
+    ["cached", split ? row.tokens_prompt_cache_hit : null, true],
+    ["uncached", split ? row.tokens_prompt_cache_miss : null, true],
     ["Completion", row.tokens_completion],
     ["reasoning", row.tokens_completion_reasoning, true],
   ];
   return h(
     "table",
     { class: "mh-table mh-fact-tokens", "aria-label": "Tokens" },
-    h("tbody", {}, lines.map(([name, value, inner]) => h("tr", {}, h("th", { scope: "row", class: inner ? "mh-fact-inner" : null }, name), h("td", { class: "mh-num" }, exact(value ?? 0)))),
+    h("tbody", {}, lines.map(([name, value, inner]) => h("tr", {}, h("th", { scope: "row", class: inner ? "mh-fact-inner" : null }, name), h("td", { class: "mh-num" }, value === null ? "–" : exact(value ?? 0)))),
       h("tr", {}, h("th", { scope: "row" }, "Cost"), h("td", { class: "mh-num", title: row.cost_usd === null || row.cost_usd === undefined ? "The model has no price" : `$${row.cost_usd}` }, money(row.cost_usd)))),
   );
 }
