@@ -1,5 +1,6 @@
 """``/api/system`` and ``/api/version/latest``."""
 
+import time
 import uuid
 from dataclasses import replace
 from datetime import timedelta
@@ -62,6 +63,13 @@ def test_requests_of_the_callers_day_are_counted(admin):  # noqa: F811
     today = sum(1 for age in (5, 1800, 3000) if now - timedelta(minutes=age) >= midnight)
     for query in ("", "?since=yesterday", "?since=9999-99"):
         assert admin.get(f"/api/system{query}").json()["app"]["requests_today"] == today
+
+
+def test_the_process_began_before_this_module_was_read(monkeypatch, tmp_path):
+    now = time.monotonic()
+    assert now - 24 * 3600 < machine._began() < now - 0.05
+    monkeypatch.setattr(machine, "_PROC", tmp_path)
+    assert machine._began() >= now
 
 
 def test_what_the_machine_does_not_tell_is_null(admin, monkeypatch, tmp_path):  # noqa: F811
