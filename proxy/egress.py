@@ -116,9 +116,9 @@ class _Messages(_Translated):
         return messages.reader.Reader(model)
 
 
-class _NativeMessages(Egress):
-    name = "messages"
+class _NativeMessages(_Messages):
     native = True
+    heals = False
 
     def request(self, exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Request:
         body = messages.native.build(_own(exchange), model=candidate.model.model_id)
@@ -127,15 +127,6 @@ class _NativeMessages(Egress):
 
     def read_answer(self, payload: bytes, model: str) -> Judged:
         return messages.native.read_answer(payload)
-
-    def classify(self, payload: bytes) -> Meaning:
-        return messages.reader.classify(payload)
-
-    def error(self, payload: bytes) -> bytes:
-        return messages.reader.error_payload(payload)
-
-    def reader(self, model: str) -> Reader:
-        return messages.reader.Reader(model)
 
     def watcher(self) -> Watcher:
         return messages.native.Native()
@@ -187,9 +178,9 @@ class _Responses(_Translated):
         return of_responses.Reader(model)
 
 
-class _NativeResponses(Egress):
-    name = "responses"
+class _NativeResponses(_Responses):
     native = True
+    heals = False
 
     def request(self, exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Request:
         body = own_responses.build(_own(exchange), model=candidate.model.model_id)
@@ -197,15 +188,6 @@ class _NativeResponses(Egress):
 
     def read_answer(self, payload: bytes, model: str) -> Judged:
         return own_responses.read_answer(payload)
-
-    def classify(self, payload: bytes) -> Meaning:
-        return of_responses.classify(payload)
-
-    def error(self, payload: bytes) -> bytes:
-        return of_responses.error_payload(payload)
-
-    def reader(self, model: str) -> Reader:
-        return of_responses.Reader(model)
 
     def watcher(self) -> Watcher:
         return own_responses.Native()
