@@ -4,31 +4,22 @@ No middleware, no ORM, no thread hop per request: what a request needs is in mem
 """
 
 import asyncio
-import functools
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import msgspec
 
 from failover import breaker, resolve
-from failover.listing import models_list
 from failover.resolve import ResolveError
-from modelhotel.core import catalogue, environment, options
-from modelhotel.core.client_ip import client_address
-from modelhotel.core.environment import Environment
-from modelhotel.core.headers import Pairs, cors_headers, security_headers
-from modelhotel.core.ids import hex16
-from modelhotel.core.options import Options
 from providers.keyring import KEYRING
-from proxy import answers, body, counting, egress, endpoints, keys, native_plan, native_routes, serving
-from proxy.answers import Answer, Header
+from proxy import answers, body, counting, egress, endpoints, keys, model_list, native_plan, native_routes, serving
+from proxy.authentication import authenticate, known
+from proxy.call import INTERNAL, Call
 from proxy.endpoints import ENDPOINTS, Endpoint
 from proxy.exchange import Exchange, Receive, Scope, Send
-from proxy.keys import KeyRow
-from proxy.limits.gate import LIMITER, NOTHING_PLACED
-from proxy.metering import METER
+from proxy.limits.gate import LIMITER
 from proxy.stream.relay import RESTARTING
 from proxy.trail import Trail
 from requestlogs.draft import Draft
@@ -42,103 +33,10 @@ MESSAGES = "/v1/messages"
 COUNT_TOKENS = f"{MESSAGES}/count_tokens"
 _MODEL = "/v1/models/"
 _POST, _GET = b"POST", b"GET, HEAD"
-#: Seconds a key lookup that needs the database may take (v1-api 3).
-LOOKUP_LIMIT = 10.0
 #: Characters of a path that an error repeats.
 _PATH_SHOWN = 200
-_ID_MAX = 128
-_PRINTABLE = bytes(range(0x21, 0x7F))
 
-MISSING_KEY = (
-    'missing authorization header: expected "Authorization: Bearer <virtual key>" or "x-api-key: <virtual key>"'
-)
-INVALID_KEY = "invalid virtual key"
-OWNER_DISABLED = "virtual key disabled: owner account is disabled"
 INTERRUPTED = "request interrupted (server restart)"
-_CLOSE: Header = (b"connection", b"close")
-_INTERNAL = answers.error(500, "internal error", answers.INTERNAL_ERROR)
-
-
-@functools.cache
-def _environment() -> Environment:
-    """What the process was started with; reading it through Django's settings costs more than a key lookup."""
-    return environment.current()
-
-
-@functools.cache
-def _security() -> Pairs:
-    return security_headers(_environment())
-
-
-class _Call:
-    """What every request has, before anyone knows what it wants."""
-
-    __slots__ = (
-        "answered",
-        "arrival",
-        "base",
-        "client",
-        "dress",
-        "env",
-        "headers",
-        "numbered",
-        "opts",
-        "placed",
-        "receive",
-        "request_hash",
-        "request_id",
-        "scope",
-        "send",
-    )
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.arrival = time.monotonic()
-        self.scope, self.receive, self.send = scope, receive, send
-        self.env: Environment = _environment()
-        self.opts: Options = options.SNAPSHOT.current
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.answered = False
-        #: Puts an error of ours into the client's dialect.
-        self.dress: Callable[[Answer], Answer] | None = None
-        self.numbered, self.placed = -1, NOTHING_PLACED  # of the limiter
-        peer = scope.get("client")
-        self.client = client_address(peer[0] if peer else "", scope["headers"], self.env.trusted_proxies)
-        self.request_hash = hex16()
-        sent = self.headers.get(b"x-request-id")
-        self.request_id = (sent and _kept_id(sent)) or self.request_hash.encode()
-        self.base: list[Header] = [(b"x-request-id", self.request_id), *_security()]
-        origin = self.headers.get(b"origin")
-        if origin is not None:
-            self.base += cors_headers(self.env, origin)
-
-    async def reply(self, status: int, content: bytes, extra: Iterable[Header] = (answers.JSON,)) -> None:
-        """An answer where there is no exchange; HEAD gets its headers only."""
-        self.answered = True
-        headers = [*extra, *self.base]
-        if self.opts[catalogue.ANSWER_HEADERS]:
-            overhead = (time.monotonic() - self.arrival) * 1000.0
-            headers += ((b"x-modelhotel-attempts", b"0"), (b"x-modelhotel-overhead-ms", b"%.3f" % overhead))
-        if status != 204:
-            headers.append((b"content-length", b"%d" % len(content)))
-        if self.scope["method"] == "HEAD":
-            content = b""
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": content})
-
-    def speak_messages(self) -> None:
-        """The client is one of Anthropic's API (v1-api 8.4, 9.2)."""
-        self.dress = endpoints.dress_messages
-        self.base.append((b"request-id", self.request_id))
-
-    async def say(self, answer: Answer, *extra: Header) -> None:
-        if self.dress is not None:
-            answer = self.dress(answer)
-        await self.reply(answer.status, answer.body, (*answer.headers, *extra))
-
-
-def _kept_id(sent: bytes) -> bytes | None:
-    """The caller's own request id, when it is 1 to 128 printable ASCII characters without blanks."""
-    return sent if len(sent) <= _ID_MAX and not sent.translate(None, _PRINTABLE) else None
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -147,7 +45,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
         return
-    call = _Call(scope, receive, send)
+    call = Call(scope, receive, send)
     method: str = scope["method"]
     path: str = scope["path"]
     if path.endswith("/"):
@@ -164,10 +62,10 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     except Exception:
         log.exception("proxy: request failed", extra={"attrs": {"request": call.request_hash}})
         if not call.answered:
-            await call.say(_INTERNAL)
+            await call.say(INTERNAL)
 
 
-def _route(call: _Call, method: str, path: str, endpoint: Endpoint | None) -> Coroutine[Any, Any, None]:
+def _route(call: Call, method: str, path: str, endpoint: Endpoint | None) -> Coroutine[Any, Any, None]:
     """What answers the request: the next gate, or a refusal."""
     if endpoint is not None:
         if method == "POST":
@@ -194,64 +92,11 @@ def _route(call: _Call, method: str, path: str, endpoint: Endpoint | None) -> Co
     return call.say(answers.error(404, shown, answers.UNKNOWN_URL))
 
 
-# -- gate 2: the virtual key
-
-
-def presented(headers: Mapping[bytes, bytes]) -> bytes | None:
-    """The key a request shows; a well-formed ``Bearer`` wins over ``x-api-key`` (v1-api 3)."""
-    bearer = headers.get(b"authorization")
-    if bearer is not None and bearer[:7] == b"Bearer " and bearer[7:8].strip():
-        return bearer[7:]
-    return headers.get(b"x-api-key") or None
-
-
-def _known(call: _Call) -> KeyRow | None:
-    """The key behind the request, where nothing is wrong with it; None: see :func:`_authenticate`."""
-    table = keys.SNAPSHOT.current
-    key = presented(call.headers)
-    row = table.by_hash.get(keys.hash_of(key)) if key is not None else None
-    if row is None or row.owner_disabled:
-        return None
-    METER.touch(row)
-    return row
-
-
-async def _authenticate(call: _Call) -> KeyRow | None:
-    """The key behind the request where the keys had to be read first; None when it was refused, and answered."""
-    table = keys.SNAPSHOT.current
-    if not table.ready:
-        try:
-            async with asyncio.timeout(LOOKUP_LIMIT):
-                table = await asyncio.to_thread(keys.load)
-        except Exception:
-            log.exception("proxy: virtual key lookup failed")
-            await call.say(_INTERNAL)
-            return None
-        known = _known(call)
-        if known is not None:
-            return known
-    key = presented(call.headers)
-    row = table.by_hash.get(keys.hash_of(key)) if key is not None else None
-    if row is not None and row.owner_disabled:
-        await _refuse(call, OWNER_DISABLED, row.name)
-    else:
-        await _refuse(call, MISSING_KEY if key is None else INVALID_KEY)
-    return None
-
-
-async def _refuse(call: _Call, message: str, name: str = "") -> None:
-    attrs = {"client_ip": call.client, "reason": message.partition(":")[0]}
-    if name:
-        attrs["key"] = name
-    log.warning("proxy: virtual key refused", extra={"attrs": attrs})
-    await call.say(answers.error(401, message, answers.INVALID_API_KEY), _CLOSE)
-
-
 # -- POST: what asks a provider
 
 
-async def _ask(call: _Call, endpoint: Endpoint) -> None:
-    key = _known(call) or await _authenticate(call)
+async def _ask(call: Call, endpoint: Endpoint) -> None:
+    key = known(call) or await authenticate(call)
     if key is None:
         return
     asked = LIMITER.admit(call, key, spends=True)
@@ -284,7 +129,7 @@ async def _ask(call: _Call, endpoint: Endpoint) -> None:
         LIMITER.over(call, draft)
 
 
-async def _serve(call: _Call, exchange: Exchange) -> None:
+async def _serve(call: Call, exchange: Exchange) -> None:
     draft = exchange.draft
     try:
         raw = exchange.server.asked() if exchange.server is not None else None
@@ -430,9 +275,9 @@ async def _apologise(exchange: Exchange, message: str, in_stream: str) -> None:
 # -- POST /v1/messages/count_tokens
 
 
-async def _count(call: _Call) -> None:
+async def _count(call: Call) -> None:
     """How many tokens a messages request has: no row, no failover, no charge (v1-api 12.7)."""
-    key = _known(call) or await _authenticate(call)
+    key = known(call) or await authenticate(call)
     if key is None:
         return
     asked = LIMITER.admit(call, key, spends=False)
@@ -463,12 +308,12 @@ async def _count(call: _Call) -> None:
 # -- /p/{provider}/{endpoint}
 
 
-async def _native(call: _Call, method: str) -> None:
+async def _native(call: Call, method: str) -> None:
     """A provider's own endpoint: no row (v1-api 21)."""
     if method not in native_plan.METHODS:
         wrong = answers.error(405, "method not allowed", answers.METHOD_NOT_SUPPORTED)
         return await call.say(wrong, native_plan.ALLOW)
-    key = _known(call) or await _authenticate(call)
+    key = known(call) or await authenticate(call)
     if key is None:
         return
     asked = LIMITER.admit(call, key, spends=method not in native_plan.SAFE)
@@ -491,34 +336,8 @@ async def _native(call: _Call, method: str) -> None:
 # -- GET /v1/models
 
 
-class _Listing:
-    """The encoded lists of one routing table, by what a key may see."""
-
-    #: Different allow-lists kept; a list costs as much memory as its answer.
-    KEPT = 256
-
-    def __init__(self, table: resolve.RoutingTable) -> None:
-        self.table = table
-        self._made: dict[frozenset[str] | None, tuple[bytes, dict[str, dict[str, object]]]] = {}
-
-    def of(self, allowed: frozenset[str] | None) -> tuple[bytes, dict[str, dict[str, object]]]:
-        """(the whole answer, each entry by its id)"""
-        made = self._made.get(allowed)
-        if made is None:
-            entries = models_list(self.table, allowed)
-            encoded = msgspec.json.encode({"object": "list", "data": entries})
-            if len(self._made) >= self.KEPT:
-                self._made.clear()
-            made = self._made[allowed] = encoded, {str(entry["id"]): entry for entry in entries}
-        return made
-
-
-_listing = _Listing(resolve.RoutingTable())
-
-
-async def _models(call: _Call, path: str) -> None:
-    global _listing
-    key = _known(call) or await _authenticate(call)
+async def _models(call: Call, path: str) -> None:
+    key = known(call) or await authenticate(call)
     if key is None:
         return
     asked = LIMITER.admit(call, key, spends=False)
@@ -528,9 +347,7 @@ async def _models(call: _Call, path: str) -> None:
         table = resolve.SNAPSHOT.current
         if not table.ready:
             table = await asyncio.to_thread(_load_routing)
-        if _listing.table is not table:
-            _listing = _Listing(table)
-        whole, by_id = _listing.of(key.allowed)
+        whole, by_id = model_list.of(table).of(key.allowed)
     except Exception:
         log.exception("proxy: listing the models failed")
         return await call.say(answers.error(500, "failed to list models", answers.INTERNAL_ERROR))

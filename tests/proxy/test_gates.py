@@ -345,10 +345,10 @@ def test_a_use_is_stamped_whatever_happens_to_the_request(key):
 def small_limit(monkeypatch):
     import dataclasses
 
-    from proxy import app
+    from proxy import call
 
     small = dataclasses.replace(environment.current(), max_request_size=1024)
-    monkeypatch.setattr(app, "_environment", lambda: small)
+    monkeypatch.setattr(call, "_environment", lambda: small)
 
 
 def padded(size):

@@ -113,10 +113,10 @@ def test_the_address_is_that_of_the_client_behind_a_trusted_proxy(monkeypatch, s
     import dataclasses
 
     from modelhotel.core import environment
-    from proxy import app
+    from proxy import call as calls
 
     env = environment.read({**environment.current().raw, "TRUSTED_PROXIES": "10.0.0.0/8"})
-    monkeypatch.setattr(app, "_environment", lambda: dataclasses.replace(env))
+    monkeypatch.setattr(calls, "_environment", lambda: dataclasses.replace(env))
     settings(rate_limit_ip_rps="0.001", rate_limit_ip_burst="1")
     plain = world.key()
 

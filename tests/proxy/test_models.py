@@ -196,14 +196,14 @@ def test_the_list_follows_the_catalogue_at_once(hotel):
 
 
 def test_many_different_keys_do_not_make_the_cache_grow_without_end(hotel, monkeypatch):
-    from proxy import app
+    from proxy import model_list
 
-    monkeypatch.setattr(app._Listing, "KEPT", 2)
+    monkeypatch.setattr(model_list.Listing, "KEPT", 2)
     for provider in (hotel.a, hotel.box, hotel.a):
         assert ids(call("GET", MODELS, key=hotel.key_for(provider)))
         world.stored("narrow").delete()
     assert ids(call("GET", MODELS, key=hotel.key)) == ["A/m", "My-Box/z-ai/glm-4.6", "hotel/g"]
-    assert len(app._listing._made) <= 2
+    assert len(model_list._listing._made) <= 2
 
 
 def test_a_list_that_can_not_be_made_is_our_fault(hotel, monkeypatch):

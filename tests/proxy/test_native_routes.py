@@ -10,7 +10,8 @@ import pytest
 from modelhotel import settings_verbs
 from modelhotel.core import environment, options
 from modelhotel.core.actor import ADMIN
-from proxy import app, walk
+from proxy import call as calls
+from proxy import walk
 from proxy.limits.gate import LIMITER
 from proxy.metering import METER
 from tests.proxy import world
@@ -46,7 +47,7 @@ def switched_on(monkeypatch):
 
 def configure(monkeypatch, **values):
     changed = dataclasses.replace(environment.current(), **{"enable_passthrough_routes": True, **values})
-    monkeypatch.setattr(app, "_environment", lambda: changed)
+    monkeypatch.setattr(calls, "_environment", lambda: changed)
 
 
 def waits(monkeypatch, then=lambda count: None):
