@@ -1,5 +1,7 @@
 """Every target of the fuzzer with some inputs, and that it would find what it looks for."""
 
+import mmap
+
 import pytest
 
 from tests.fuzz import engine, page
@@ -31,11 +33,14 @@ def _forever(_data: bytes) -> None:
         pass
 
 
-_KEPT: list[bytes] = []
+_KEPT: list[mmap.mmap] = []
 
 
 def _hoard(data: bytes) -> None:
-    _KEPT.append(b"x" * 16384)
+    # Pages of its own: blocks of the heap may be ones that an earlier test gave back.
+    pages = mmap.mmap(-1, 16384)
+    pages.write(b"x" * 16384)
+    _KEPT.append(pages)
 
 
 def _raise(data: bytes) -> None:
