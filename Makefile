@@ -19,9 +19,9 @@ demo: $(RUN)
 	@exec $(BIN)/python manage.py demo
 
 test: $(DEV)
-	$(PYTEST) tests --ignore=tests/bench -m "not slow" -n 2 $(FILES)
+	$(PYTEST) tests --ignore=tests/bench -m "not slow" -n 3 $(FILES)
 	@if $(BIN)/python -m tests.services postgres; then set -x; \
-	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m "database and not slow" -n 2 $(FILES); \
+	  MH_TEST_DATABASE=postgres $(PYTEST) tests --ignore=tests/bench -m "database and not slow" -n 3 $(FILES); \
 	elif [ "$$MH_REQUIRE_ALL" = 1 ]; then exit 1; fi
 	@if $(BIN)/python -m tests.services compiler; then set -x; \
 	  $(PYTEST) tests/bench -m "not slow"; \
