@@ -206,9 +206,7 @@ async def _resolve(exchange: Exchange) -> bool:
     """Fill in the candidates; False when there are none, and the request was answered."""
     draft, opts = exchange.draft, exchange.opts
     try:
-        table = resolve.SNAPSHOT.current
-        if not table.ready:
-            table = await asyncio.to_thread(_load_routing)
+        table = await _routing()
         resolution = await resolve.resolve(
             table,
             exchange.model,
@@ -233,6 +231,12 @@ async def _resolve(exchange: Exchange) -> bool:
         return False
     _found(exchange, resolution)
     return True
+
+
+async def _routing() -> resolve.RoutingTable:
+    """The routing table. Raises what the database raises, where it has to be read first."""
+    table = resolve.SNAPSHOT.current
+    return table if table.ready else await asyncio.to_thread(_load_routing)
 
 
 def _load_routing() -> resolve.RoutingTable:
@@ -321,9 +325,7 @@ async def _native(call: Call, method: str) -> None:
         return
     draft = Draft("native", request_hash=call.request_hash, arrival=call.arrival)
     try:
-        table = resolve.SNAPSHOT.current
-        if not table.ready:
-            table = await asyncio.to_thread(_load_routing)
+        table = await _routing()
         await native_routes.serve(call, key, table.catalogue)
     except asyncio.CancelledError:  # the server stops, and waited for this request as long as it does
         _uncancel()
@@ -344,9 +346,7 @@ async def _models(call: Call, path: str) -> None:
     if asked is not None and not await asked:
         return
     try:
-        table = resolve.SNAPSHOT.current
-        if not table.ready:
-            table = await asyncio.to_thread(_load_routing)
+        table = await _routing()
         whole, by_id = model_list.of(table).of(key.allowed)
     except Exception:
         log.exception("proxy: listing the models failed")

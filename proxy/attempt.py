@@ -21,7 +21,6 @@ from proxy import disguise, metering, outgoing, reasons, refusals, secrecy, term
 from proxy.answers import JSON, Header
 from proxy.dialects.base import Untranslatable
 from proxy.exchange import Exchange
-from proxy.heal import Heal
 from proxy.metering import METER
 from proxy.policy import Policy
 from proxy.repairs import Repair
@@ -187,10 +186,7 @@ class Attempt(ABC):
         *reissues*: after a 400 that could be repaired it may be asked again; else that only teaches.
         """
         METER.touch_provider(self._provider.id)
-        repair = None
-        heals = self._heals
-        if heals:
-            repair = self._tools.learned.of(self._provider.id, self._model.model_id)
+        repair = self._tools.learned.of(self._provider.id, self._model.model_id) if self._heals else None
         try:
             request = self._build(repair)
         except Untranslatable as problem:
@@ -202,7 +198,7 @@ class Attempt(ABC):
             response = self._response = await self._send(request)
         except UpstreamError as problem:
             return self._unreached(problem)
-        if heals and response.status in (400, 404) and self._teaches(response.status):
+        if self._heals and response.status in (400, 404):
             healed = await self._heal(response, request, repair, reissues)
             if isinstance(healed, Failure):
                 return healed
@@ -237,6 +233,15 @@ class Attempt(ABC):
             element=self._element,
             retries=retries,
         )
+
+    async def _heal(
+        self, response: Response, request: Request, repair: Repair | None, reissues: bool
+    ) -> Response | Failure:
+        """After a 400 or 404 of *request*, which was built with *repair*: the answer to go on with, or what it came to.
+
+        Most kinds learn nothing from a refusal.
+        """
+        return response
 
     async def _begin(self, response: Response) -> Failure | None:
         """A stream's 2xx: look at how it begins, before anything is sent."""
@@ -336,39 +341,6 @@ class Attempt(ABC):
     def _foreign(self) -> bool:
         """Whether it is spoken to in a dialect whose errors the client does not know."""
         return False
-
-    def _teaches(self, status: int) -> bool:
-        """Whether a refusal with *status* is looked at."""
-        return False
-
-    def _healer(self, repair: Repair | None, request: Request) -> Heal:
-        """What learns from the refusals of *request*, which was built with *repair*. Only where it *heals*."""
-        raise NotImplementedError
-
-    async def _heal(
-        self, response: Response, request: Request, repair: Repair | None, reissues: bool
-    ) -> Response | Failure:
-        """After such a refusal: the first answer that is none, or what it all came to (failover-loop 6.3.8)."""
-        heal = self._healer(repair, request)
-        while self._teaches(response.status):
-            self._element.status = response.status
-            refused = await refusals.read(response, until=self._until)
-            again = heal.learn(refused)
-            if again is None or not reissues:
-                failure = self._judge_refusal(refused, http=True, healed=heal.rounds > 0)
-                failure.moves_on |= again is not None  # it is no last word: the others of its race go on
-                return failure
-            response.close()
-            self._element.status = 0
-            self._until = self._loop.time() + heal.seconds()
-            try:
-                response = self._response = await self._send(again, retries=0)
-            except UpstreamError as problem:
-                heal.failed(self._secrets.exception(problem))
-                return self._unreached(problem, late="retry_timeout")
-        if 200 <= response.status < 300:
-            heal.succeeded()
-        return response
 
     def _judge_refusal(self, refused: Refused, *, http: bool, healed: bool = False) -> Failure:
         """An error by its effective status; see :func:`refusals.judge`."""

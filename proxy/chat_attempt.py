@@ -10,13 +10,13 @@ from failover.verdict import Verdict
 from modelhotel.core import durations, logformat, metrics
 from providers.keyring import KEYRING
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy import egress, heal, metering, reasons, refusals, repairs, secrecy, terminal
+from proxy import egress, metering, reasons, refusals, repairs, secrecy, terminal
 from proxy.attempt import BODILESS, Attempt
 from proxy.dialects import jsonmode, messages
 from proxy.dialects.continuing import allowed
 from proxy.dialects.responses import reroute
 from proxy.exchange import Exchange
-from proxy.heal import Heal
+from proxy.heal import ROUNDS, Heal
 from proxy.policy import Policy
 from proxy.reasons import ErrorBody
 from proxy.repairs import NOTHING, Repair
@@ -114,17 +114,40 @@ class ChatAttempt(Attempt):
         return self._egress in (egress.MESSAGES, egress.GEMINI)
 
     def _teaches(self, status: int) -> bool:
+        """Whether a refusal with *status* is looked at."""
         if status == 400:
             return True
         # How OpenAI says that a model is for /v1/responses only.
         chat = self._egress is egress.CHAT
         return status == 404 and chat and self._provider.kind.native_responses(self._provider.base_url)
 
-    def _healer(self, repair: Repair | None, request: Request) -> Heal:
-        return Heal(self._exchange, self._candidate, self._tools.learned, repair, request, self)
+    async def _heal(
+        self, response: Response, request: Request, repair: Repair | None, reissues: bool
+    ) -> Response | Failure:
+        """The first answer that teaches nothing, or what it all came to (failover-loop 6.3.8)."""
+        heal = Heal(self._exchange, self._candidate, self._tools.learned, repair, request, self)
+        while self._teaches(response.status):
+            self._element.status = response.status
+            refused = await refusals.read(response, until=self._until)
+            again = heal.learn(refused)
+            if again is None or not reissues:
+                failure = self._judge_refusal(refused, http=True, healed=heal.rounds > 0)
+                failure.moves_on |= again is not None  # it is no last word: the others of its race go on
+                return failure
+            response.close()
+            self._element.status = 0
+            self._until = self._loop.time() + heal.seconds()
+            try:
+                response = self._response = await self._send(again, retries=0)
+            except UpstreamError as problem:
+                heal.failed(self._secrets.exception(problem))
+                return self._unreached(problem, late="retry_timeout")
+        if 200 <= response.status < 300:
+            heal.succeeded()
+        return response
 
     def rounds(self) -> int:
-        return 1 if self._egress is egress.MESSAGES else heal.ROUNDS
+        return 1 if self._egress is egress.MESSAGES else ROUNDS
 
     def build(self, repair: Repair) -> Request:
         return self._egress.request(self._exchange, self._candidate, repair)
@@ -271,11 +294,12 @@ class ChatAttempt(Attempt):
 
     def _answer_stream(self) -> AnswerStream:
         """What stands between the provider's events and the client, whatever dialects they speak."""
-        watcher = self._egress.watcher()
-        writer, reader = self._exchange.writer, self._egress.reader(self._model.model_id)
+        watcher, writer = self._egress.watcher(), self._exchange.writer
+        if watcher is not None and not (writer is not None and self._recovers()):
+            return NativeStream(watcher, self._secrets, self._egress.error)
+        reader = self._egress.reader(self._model.model_id)
         if watcher is not None:
-            if writer is None or reader is None or not self._recovers():
-                return NativeStream(watcher, self._secrets, self._egress.error)
+            assert reader is not None and writer is not None
             return KeptNative(watcher, self._secrets, self._egress.error, reader=reader, writer=writer)
         inner = self._stream()
         if writer is None and reader is None:

@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from failover.resolve import Candidate
-from providers.kinds.base import JSON_TYPE
-from providers.upstream.interface import Request, UpstreamError
-from proxy import answers, body, outgoing, reasons, refusals, terminal, walk
+from providers.upstream.interface import UpstreamError
+from proxy import answers, body, reasons, refusals, terminal, walk
 from proxy.answers import Answer
 from proxy.body import BadBody
 from proxy.dialects import messages
-from proxy.egress import MESSAGES_PATH, native
+from proxy.egress import MESSAGES_PATH, native, own_messages
 from proxy.exchange import Exchange
 from proxy.secrecy import Secrets
 from proxy.terminal import Refused
@@ -55,13 +54,7 @@ async def serve(exchange: Exchange, limit: int, resolve: Callable[[Exchange], Aw
 async def _asked(exchange: Exchange, candidate: Candidate) -> Answer:
     """What the provider counts, as it came; or why it does not."""
     provider, secrets = candidate.provider, Secrets(candidate.key, walk.TOOLS.known_keys)
-    beta = exchange.sent(b"anthropic-beta")
-    headers = [JSON_TYPE, *provider.kind.auth_headers(candidate.key, "messages")]
-    if beta is not None:
-        headers.append((b"anthropic-beta", beta))
-    assert exchange.own is not None
-    asked = messages.native.build(exchange.own, model=candidate.model.model_id)
-    request = Request("POST", outgoing.url(provider.kind, provider.base_url, PATH), headers, asked)
+    request = own_messages(exchange, candidate, PATH)
     exchange.contact(provider.name, candidate.model.model_id)
     until = asyncio.get_running_loop().time() + exchange.attempt_seconds
     try:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from failover.resolve import Candidate
+from providers.cache import ProviderRow
 from providers.kinds.base import JSON_TYPE, Header, Kind
 from providers.upstream.interface import Request
 from proxy import outgoing
@@ -121,9 +122,7 @@ class _NativeMessages(_Messages):
     heals = False
 
     def request(self, exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Request:
-        body = messages.native.build(_own(exchange), model=candidate.model.model_id)
-        beta = exchange.sent(b"anthropic-beta")
-        return _post(candidate, MESSAGES_PATH, body, self.name, () if beta is None else ((b"anthropic-beta", beta),))
+        return own_messages(exchange, candidate, MESSAGES_PATH)
 
     def read_answer(self, payload: bytes, model: str) -> Judged:
         return messages.native.read_answer(payload)
@@ -200,7 +199,7 @@ GEMINI: Egress = _Gemini()
 RESPONSES: Egress = _Responses()
 NATIVE_RESPONSES: Egress = _NativeResponses()
 
-_OF_DIALECT: dict[str, Egress] = {"chat": CHAT, "messages": MESSAGES, "gemini": GEMINI}
+_OF_DIALECT: dict[str, Egress] = {found.name: found for found in (CHAT, MESSAGES, GEMINI, RESPONSES)}
 
 
 def native(dialect: str, candidate: Candidate) -> Egress | None:
@@ -226,18 +225,23 @@ def of(exchange: Exchange, candidate: Candidate, requirements: Requirements, *, 
         found = native(dialect, candidate)
         if found is not None:
             return found
-    kind, model_id = candidate.provider.kind, candidate.model.model_id
-    found = _OF_DIALECT[kind.chat_dialect(model_id)]
-    if found is not CHAT:
-        return found
-    body = exchange.body
-    if kind.reroutes_responses and need(candidate, body, requirements) is not None:
+    provider, model, body = candidate.provider, candidate.model, exchange.body
+    found = _OF_DIALECT[dialect_of(provider, model.model_id, model.output_modalities, body)]
+    if found is CHAT and provider.kind.reroutes_responses and need(candidate, body, requirements) is not None:
         return RESPONSES
+    return found
+
+
+def dialect_of(provider: ProviderRow, model_id: str, outputs: tuple[str, ...], body: Members) -> str:
+    """How *body*, a chat request, is spoken to a model that puts out *outputs*; what was learned of it aside."""
+    kind = provider.kind
+    if (stated := kind.chat_dialect(model_id)) != "chat":
+        return stated
+    if kind.reroutes_responses and _only_responses(kind, provider.base_url, model_id):
+        return "responses"
     if kind.messages_for_documents and messages.has_document(body):
-        return MESSAGES
-    if kind.gemini_for_media and gemini.egress.wants_native(body, candidate.model.output_modalities):
-        return GEMINI
-    return CHAT
+        return "messages"
+    return "gemini" if kind.gemini_for_media and gemini.egress.wants_native(body, outputs) else "chat"
 
 
 def need(candidate: Candidate, body: Members, requirements: Requirements) -> str | None:
@@ -251,6 +255,13 @@ def need(candidate: Candidate, body: Members, requirements: Requirements) -> str
 @lru_cache(maxsize=1024)
 def _only_responses(kind: Kind, base_url: str, model_id: str) -> bool:
     return kind.native_responses(base_url) and reroute.preemptive(model_id)
+
+
+def own_messages(exchange: Exchange, candidate: Candidate, path: str) -> Request:
+    """The client's own Messages body, sent to *path* of *candidate*, with the betas it counts on (v1-api 8.3)."""
+    body = messages.native.build(_own(exchange), model=candidate.model.model_id)
+    beta = exchange.sent(b"anthropic-beta")
+    return _post(candidate, path, body, "messages", () if beta is None else ((b"anthropic-beta", beta),))
 
 
 def _own(exchange: Exchange) -> Members:

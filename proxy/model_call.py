@@ -11,7 +11,6 @@ from proxy import egress, outgoing
 from proxy.dialects import chat, gemini, messages
 from proxy.dialects.base import Members, Untranslatable
 from proxy.dialects.responses import egress as responses
-from proxy.dialects.responses import reroute
 
 _TRANSLATORS: dict[str, ModuleType] = {"messages": messages.egress, "gemini": gemini.egress, "responses": responses}
 _PATHS = {"chat": CHAT_PATH, "messages": egress.MESSAGES_PATH, "responses": egress.RESPONSES_PATH}
@@ -19,19 +18,9 @@ _PATHS = {"chat": CHAT_PATH, "messages": egress.MESSAGES_PATH, "responses": egre
 _SESSION = outgoing.OWN_SESSION + sha256(b"session of model tests").hexdigest()[:32].encode()
 
 
-def dialect_of(provider: ProviderRow, model_id: str, outputs: tuple[str, ...], body: Members) -> str:
-    """How *body* is spoken to the model, which puts out *outputs*; what was learned of it aside."""
-    kind = provider.kind
-    if (stated := kind.chat_dialect(model_id)) != "chat":
-        return stated
-    if kind.native_responses(provider.base_url) and reroute.preemptive(model_id):
-        return "responses"
-    return "gemini" if kind.gemini_for_media and gemini.egress.wants_native(body, outputs) else "chat"
-
-
 def build(provider: ProviderRow, model_id: str, outputs: tuple[str, ...], body: Members, key: str) -> ChatCall:
     """The call for *body*, a chat request without ``model``; its answer is not streamed."""
-    kind, dialect = provider.kind, dialect_of(provider, model_id, outputs, body)
+    kind, dialect = provider.kind, egress.dialect_of(provider, model_id, outputs, body)
     headers = [JSON_TYPE, *kind.auth_headers(key, dialect)]
     if kind.session_header:
         headers.append((outgoing.SESSION, _SESSION))

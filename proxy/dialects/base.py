@@ -80,13 +80,9 @@ class Writer(Protocol):
         ...
 
 
-class Watcher(Protocol):
-    """What is seen of a native stream that passes; the attributes are those of the chat stream. *TRUNCATED* is said of
-    a body that ended too early.
-    """
+class Seen(Protocol):
+    """What is seen of one answer on its way; the attributes are those of :class:`proxy.stream.chat.ChatStream`."""
 
-    @property
-    def TRUNCATED(self) -> str: ...
     @property
     def chunks(self) -> int: ...
     @property
@@ -101,5 +97,12 @@ class Watcher(Protocol):
     def usage(self) -> Usage | None: ...
     @property
     def size(self) -> int: ...
-    def take(self, event: "Event") -> None: ...
     def error_frame(self, message: str, kind: str) -> bytes: ...
+
+
+class Watcher(Seen, Protocol):
+    """The same of a native stream that passes. *TRUNCATED* is said of a body that ended too early."""
+
+    @property
+    def TRUNCATED(self) -> str: ...
+    def take(self, event: "Event") -> None: ...
