@@ -15,10 +15,8 @@ from proxy.dialects.gemini import egress, reader, speech, transcription
 from proxy.dialects.gemini.audio import Refusal
 from proxy.dialects.gemini.reader import Reader
 from proxy.dialects.gemini.transcription import Field
-from proxy.secrecy import Secrets
 from proxy.stream import probe
-from proxy.stream.chat import ChatStream
-from proxy.stream.sse import Event, Framer
+from tests.fuzz import readers
 
 _members = msgspec.json.Decoder(Members).decode
 
@@ -49,22 +47,9 @@ def whole(data: bytes) -> None:
         assert read_answer(egress.to_chat(data, model="m")).verdict != "undecodable"
 
 
-def _read(*pieces: bytes) -> list[Event]:
-    framer, translated = Framer(), Reader("m", new_id=lambda: "id", now=lambda: 0.0)
-    found = [out for piece in pieces for event in framer.feed(piece) for out in translated.take(event)]
-    return found + [out for event in framer.finish() for out in translated.take(event)] + translated.finish()
-
-
 def stream(data: bytes) -> None:
     """A body in two pieces is the same as in one; an error is the last event; the chat stream takes every event."""
-    cut = data[0] * len(data) // 256 if data else 0
-    found = _read(data)
-    assert [event.raw for event in _read(data[:cut], data[cut:])] == [event.raw for event in found]
-    frames = [json.loads(event.data) for event in found if event.data not in (None, probe.DONE)]
-    assert all("error" not in frame for frame in frames[:-1])
-    behind = ChatStream(Secrets(""))
-    behind.take_all(found)
-    assert not behind.unmodelled
+    readers.read(lambda: Reader("m", new_id=lambda: "id", now=lambda: 0.0), data)
 
 
 def event(data: bytes) -> None:

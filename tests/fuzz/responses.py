@@ -16,10 +16,9 @@ from proxy.dialects.responses import egress, ingress, native, reader, reroute
 from proxy.dialects.responses.native import Native
 from proxy.dialects.responses.reader import Reader
 from proxy.dialects.responses.writer import Writer
-from proxy.secrecy import Secrets
 from proxy.stream import probe
-from proxy.stream.chat import ChatStream
-from proxy.stream.sse import Event, Framer
+from proxy.stream.sse import Framer
+from tests.fuzz import readers
 
 _members = msgspec.json.Decoder(Members).decode
 
@@ -70,22 +69,9 @@ def chat_answer(data: bytes) -> None:
             Writer({}).whole(data, "m")
 
 
-def _read(*pieces: bytes) -> list[Event]:
-    framer, translated = Framer(), Reader("m", new_id=lambda: "id", now=lambda: 0.0)
-    found = [out for piece in pieces for event in framer.feed(piece) for out in translated.take(event)]
-    return found + [out for event in framer.finish() for out in translated.take(event)] + translated.finish()
-
-
 def stream(data: bytes) -> None:
     """A body in two pieces is the same as in one; an error is the last event; the chat stream takes every event."""
-    cut = data[0] * len(data) // 256 if data else 0
-    found = _read(data)
-    assert [event.raw for event in _read(data[:cut], data[cut:])] == [event.raw for event in found]
-    frames = [json.loads(event.data) for event in found if event.data not in (None, probe.DONE)]
-    assert all("error" not in frame for frame in frames[:-1])
-    behind = ChatStream(Secrets(""))
-    behind.take_all(found)
-    assert not behind.unmodelled
+    readers.read(lambda: Reader("m", new_id=lambda: "id", now=lambda: 0.0), data)
 
 
 def _written(*pieces: bytes) -> bytes:
