@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from providers import control, sanitize
-from providers.discovery import store
+from providers.discovery import enrich, store
 from providers.discovery.classify import classify
 from providers.discovery.http import DiscoveryHttp
 from providers.kinds.base import Kind, Listed, ListingError
@@ -21,6 +21,8 @@ class Fetched:
     models: list[Listed] = field(default_factory=list)
     error: str = ""
     access: str | None = None
+    #: How many of the models models.dev knew something about.
+    enriched: int = 0
 
     @property
     def listing_problem(self) -> str:
@@ -43,9 +45,10 @@ async def fetch(name: str, kind: Kind, base_url: str, key: str, *, seconds: floa
     try:
         async with asyncio.timeout(seconds):
             caller = DiscoveryHttp(control.client(), (key,), **http)
-            models = await kind.list_models(caller, base_url, key)
+            listed = enrich.mark_live(store.usable(await kind.list_models(caller, base_url, key)))
             access = await kind.check_access(caller, base_url, key)
-            return Fetched([classify(model) for model in store.usable(models)], "", access)
+            found = enrich.enrich(kind, bool(key), listed)
+            return Fetched([classify(model) for model in found.models], "", access, found.known)
     except ListingError as problem:
         return Fetched(error=sanitize.clean(str(problem), sanitize.DISCOVERY_CHARACTERS, (key,)))
     except TimeoutError:

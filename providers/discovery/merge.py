@@ -1,6 +1,7 @@
 """What a listed model changes in its stored row, and how that is told. Pure.
 
-Precedence per field: what the provider said in this scan (*live*), then what is stored.
+A limit that the provider stated in this scan (``Listed.live``) overwrites the stored one; one from a catalog or from
+models.dev only fills what is unknown.
 """
 
 from collections.abc import Mapping
@@ -41,11 +42,6 @@ def _apart(old: float, new: float) -> float:
     return abs(old - new) / larger if larger else 0.0
 
 
-def live_fields(model: Listed) -> frozenset[str]:
-    """The limits that came from the provider's own API in this scan."""
-    return frozenset(field for field in LIMITS if getattr(model, field) is not None)
-
-
 def damp(model: Listed, row: Row) -> Listed:
     """OpenRouter's prices drift with its routing: a price within 7 % of the stored one is the stored one."""
     kept: dict[str, Any] = {}
@@ -56,7 +52,7 @@ def damp(model: Listed, row: Row) -> Listed:
     return replace(model, **kept) if kept else model
 
 
-def columns(model: Listed, row: Row, live: frozenset[str], now: datetime) -> dict[str, Any]:
+def columns(model: Listed, row: Row, now: datetime) -> dict[str, Any]:
     """The columns of *row* after a sighting of *model*; stamps included."""
     found: dict[str, Any] = {
         "name": model.name,
@@ -75,7 +71,7 @@ def columns(model: Listed, row: Row, live: frozenset[str], now: datetime) -> dic
         found["display_name"] = model.display_name
     for field in LIMITS:
         value = getattr(model, field)
-        if value is not None and (field in live or getattr(row, field) is None):
+        if value is not None and (field in model.live or getattr(row, field) is None):
             found[field] = value
     for field in PRICES:
         value = getattr(model, field)
@@ -92,7 +88,7 @@ def columns(model: Listed, row: Row, live: frozenset[str], now: datetime) -> dic
 STAMPS = frozenset({"missing_scans", "manually_enabled_at", "last_seen_at", "discovery_dismissed_at"})
 
 
-def reported(model: Listed, row: Row, live: frozenset[str]) -> list[dict[str, Any]]:
+def reported(model: Listed, row: Row) -> list[dict[str, Any]]:
     """The changes worth telling, as ``{"field", "old", "new"}``. *row* as it was before the write."""
     told: list[dict[str, Any]] = []
     for field, name in PRICES.items():
@@ -101,7 +97,7 @@ def reported(model: Listed, row: Row, live: frozenset[str]) -> list[dict[str, An
             continue
         told.append({"field": name, "old": old, "new": new})
     old, new = row.context_length, model.context_length
-    if new is not None and (old is None or ("context_length" in live and _apart(old, new) > NOTICED)):
+    if new is not None and (old is None or ("context_length" in model.live and _apart(old, new) > NOTICED)):
         told.append({"field": "context_length", "old": old, "new": new})
     return told
 

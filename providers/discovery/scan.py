@@ -178,6 +178,14 @@ class Scanner:
             f"{row.name}: {len(fetched.models)} models",
             {"provider": row.name, "count": len(fetched.models)},
         )
+        if fetched.enriched:
+            events.publish(
+                "discovery.enriched",
+                "info",
+                "discovery",
+                f"{row.name}: models.dev knew {fetched.enriched} of {len(fetched.models)} models",
+                {"provider": row.name, "enriched": fetched.enriched, "total": len(fetched.models)},
+            )
         groups = _sync_groups([model.model_id for model in fetched.models])
         for saved in outcome.rows:
             saved.provider = row

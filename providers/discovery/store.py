@@ -93,7 +93,7 @@ def _upsert(provider: Provider, model: Listed, row: Model | None, now: datetime,
     """Write one model. True when something changed that is routed or displayed by."""
     if row is None:
         fresh = Model(provider=provider, model_id=model.model_id, enabled=True)
-        for column, value in _fits(merge.columns(model, fresh, merge.live_fields(model), now)).items():
+        for column, value in _fits(merge.columns(model, fresh, now)).items():
             setattr(fresh, column, value)
         fresh.save(force_insert=True)
         outcome.rows.append(fresh)
@@ -101,9 +101,8 @@ def _upsert(provider: Provider, model: Listed, row: Model | None, now: datetime,
         return True
     if provider.provider_type == "openrouter":
         model = merge.damp(model, row)
-    live = merge.live_fields(model)
-    told, was_on = merge.reported(model, row, live), row.enabled
-    values = _fits(merge.columns(model, row, live, now))
+    told, was_on = merge.reported(model, row), row.enabled
+    values = _fits(merge.columns(model, row, now))
     touched = [column for column, value in values.items() if getattr(row, column) != value]
     for column in touched:
         setattr(row, column, values[column])

@@ -36,6 +36,8 @@ class Listed:
     input_price_per_million: float | None = None
     input_price_per_million_cache_hit: float | None = None
     output_price_per_million: float | None = None
+    #: The limits (context_length, max_output_tokens) that the provider's own API stated in this scan.
+    live: frozenset[str] = frozenset()
 
 
 class ListingError(Exception):

@@ -46,9 +46,9 @@ def test_a_live_context_wins_and_small_moves_are_not_told(
     stored: int | None, listed: int | None, live: frozenset[str], written: int | None, told: bool
 ):
     """providers 40"""
-    row, model = Row(context_length=stored), Listed("m", context_length=listed)
-    assert merge.columns(model, row, live, NOW).get("context_length") == written
-    assert bool(merge.reported(model, row, live)) is told
+    row, model = Row(context_length=stored), Listed("m", context_length=listed, live=live)
+    assert merge.columns(model, row, NOW).get("context_length") == written
+    assert bool(merge.reported(model, row)) is told
 
 
 @pytest.mark.parametrize(
@@ -66,16 +66,16 @@ def test_a_pinned_price_stays(stored: float | None, listed: float | None, pinned
     """providers 41"""
     row = Row(input_price_per_million=stored, price_customized=pinned)
     model = Listed("m", input_price_per_million=listed)
-    assert merge.columns(model, row, NONE, NOW).get("input_price_per_million") == written
-    changes = merge.reported(model, row, NONE)
+    assert merge.columns(model, row, NOW).get("input_price_per_million") == written
+    changes = merge.reported(model, row)
     assert changes == ([{"field": "input_price", "old": stored, "new": listed}] if told else [])
 
 
 def test_a_custom_display_name_stays():
     """providers 43"""
     model = Listed("m", display_name="Theirs")
-    assert "display_name" not in merge.columns(model, Row(display_name_customized=True), NONE, NOW)
-    assert merge.columns(model, Row(), NONE, NOW)["display_name"] == "Theirs"
+    assert "display_name" not in merge.columns(model, Row(display_name_customized=True), NOW)
+    assert merge.columns(model, Row(), NOW)["display_name"] == "Theirs"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_custom_display_name_stays():
 )
 def test_a_sighting_turns_on_only_what_discovery_turned_off(row: Row, on: bool | None, dismissed: bool):
     """providers 34"""
-    values = merge.columns(Listed("m"), row, NONE, NOW)
+    values = merge.columns(Listed("m"), row, NOW)
     assert values.get("enabled") is on
     assert ("discovery_dismissed_at" in values) is dismissed
     assert (values["missing_scans"], values["manually_enabled_at"], values["last_seen_at"]) == (0, None, NOW)
