@@ -1,16 +1,19 @@
 """The pages Providers and Models: their first view comes with the page, the API does the rest."""
 
+from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
 from failover.breaker import board
 from modelhotel.core import catalogue, options
+from modelhotel.core.clock import SYSTEM
 from modelhotel.site import pages
 from providers import model_pages, queries
 from providers.kinds import derive, registry
 from providers.kinds.base import Kind
 from providers.models import Model, Provider
+from providers.quota import windows
 
 #: Rows of a first view of the model list.
 FIRST = "50"
@@ -22,12 +25,16 @@ SCOPES = {"active": "true", "disabled": "false"}
 def providers(request: HttpRequest) -> HttpResponse:
     if refused := pages.refused(request, "providers.view_provider"):
         return refused
+    now = SYSTEM.now()
     data: dict[str, Any] = {
         # Token totals look through the request log: the page asks for them once it stands.
         "providers": queries.all_providers(totals=False),
         "circuits": board().status({}, True),
         "kinds": [_kind(kind) for kind in registry.KINDS.values()],
         "rules": [rule._asdict() for rule in derive.RULES],
+        "now": now.timestamp() * 1000,
+        # The day on which the sweep of scheduled switch-offs is.
+        "today": now.astimezone().date().isoformat(),
         "discover": bool(options.current()[catalogue.DISCOVERY_ON_PROVIDER_CREATE]),
     }
     may = {name: request.user.has_perm(f"providers.{name}_provider") for name in ("add", "change", "delete")}
@@ -75,6 +82,10 @@ def _kind(kind: Kind) -> dict[str, Any]:
         "label": kind.label,
         "address": kind.default_base_url,
         "hint": kind.base_url_hint,
+        "form": kind.address_form,
+        "blanks": [asdict(blank) for blank in kind.blanks],
         "keyless": kind.keyless_allowed,
         "self_hosted": kind.self_hosted,
+        "quota": kind.quota.kind if kind.quota else "",
+        "reserve": windows.RESERVED.get(kind.type, ""),
     }

@@ -4,7 +4,7 @@ import re
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from providers.kinds.base import Http, Kind, Listed, entries, stub, text
+from providers.kinds.base import Blank, Http, Kind, Listed, entries, stub, text
 from providers.kinds.reading import PAGES
 
 _PROJECT = re.compile(r"/api/projects/([^/]+)")
@@ -47,6 +47,11 @@ class Azure(Kind):
     type = "azure"
     label = "Azure AI Foundry"
     base_url_hint = "https://<resource>.services.ai.azure.com/api/projects/<project>"
+    address_form = base_url_hint
+    blanks = (
+        Blank("resource", "Resource", "The first label of the endpoint that the project's overview page shows."),
+        Blank("project", "Project", "The last part of the same endpoint."),
+    )
 
     def root(self, base_url: str) -> str:
         return _origin(base_url) + "/openai/v1"

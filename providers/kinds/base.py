@@ -110,6 +110,16 @@ def words(value: Any) -> tuple[str, ...]:
     return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
 
 
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A piece of :attr:`Kind.address_form`, where it stands as ``<name>``. *value* is what a form starts with."""
+
+    name: str
+    title: str
+    hint: str
+    value: str = ""
+
+
 class Kind:
     """One provider type. Subclasses set the class attributes and override what differs."""
 
@@ -118,6 +128,9 @@ class Kind:
     default_base_url: ClassVar[str] = ""
     #: Shown in the empty address field of types without a default.
     base_url_hint: ClassVar[str] = ""
+    #: The usual address of types where it differs from account to account; a form asks for its :attr:`blanks`.
+    address_form: ClassVar[str] = ""
+    blanks: ClassVar[tuple[Blank, ...]] = ()
     keyless_allowed: ClassVar[bool] = False
     self_hosted: ClassVar[bool] = False
     inserts_v1: ClassVar[bool] = False

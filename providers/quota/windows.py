@@ -193,4 +193,11 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], Iterator[Window]]] = {
     "nanogpt": _nanogpt,
     "opencode-go": _opencode,
 }
-RESERVED = frozenset(_READERS) - {"neuralwatt"}
+#: The types that a reserve is kept of, with the name of the window it is a share of: the longest one.
+RESERVED = {
+    "zai-coding": "weekly",
+    "kimi-code": "weekly",
+    "minimax": "weekly",
+    "nanogpt": "weekly",
+    "opencode-go": "monthly",
+}

@@ -1,5 +1,6 @@
 """What each provider type is, as tables: addresses, headers, members of bodies, dialects."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from providers.addresses import built_in
 from providers.kinds import derive, registry
 from providers.kinds.base import Kind
 from providers.kinds.xai import aspect_ratio
+from providers.quota import windows
 from proxy.dialects import chat
 
 CHAT = "/chat/completions"
@@ -45,6 +47,23 @@ def test_an_address_is_preset_or_hinted():
         assert kind.default_base_url == "" or kind.default_base_url.startswith("https://")
     typed = {"custom", "anthropic-messages", "ollama", "lmstudio", "koboldcpp", "azure"}
     assert kinds(lambda kind: not kind.default_base_url) == typed
+
+
+def test_the_blanks_of_an_address_are_those_a_form_asks_for():
+    """Section 3.1: what a region, a resource or a project makes of the usual address."""
+    assert kinds(lambda kind: kind.address_form) == {"azure", "bedrock"}
+    for kind in registry.KINDS.values():
+        names = [blank.name for blank in kind.blanks]
+        assert re.findall(r"<(\w+)>", kind.address_form) == names
+        filled = kind.address_form
+        for blank in kind.blanks:
+            filled = filled.replace(f"<{blank.name}>", blank.value or f"<{blank.name}>")
+        assert filled == (kind.default_base_url or kind.base_url_hint) or not kind.address_form
+
+
+def test_every_kind_that_keeps_a_reserve_exists_and_names_its_longest_window():
+    assert set(windows.RESERVED) <= set(registry.KINDS)
+    assert set(windows.RESERVED.values()) == {"weekly", "monthly"}
 
 
 def test_preset_addresses_need_no_allowance_but_for_a_region():
