@@ -1,0 +1,144 @@
+"""Every provider type against its simulated vendor at the vendor's own address, in one running product."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.upstream.vendors import BY_KIND, SAID, Vendor
+from tests.upstream.vendors.world import World
+from tests.wire.product import Product
+
+#: What a client sends beside its messages: things that some vendors refuse.
+ASKED = {"reasoning_effort": "low", "top_k": 3, "temperature": 0.5}
+MESSAGES = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Say hello."}]
+WRONG = "sk-this-key-is-wrong-0123456789"
+
+
+def called(kind: str) -> str:
+    return f"My-{kind}"
+
+
+class Town:
+    """The product among all vendors; providers are made as they are first asked for."""
+
+    def __init__(self, product: Product, world: World) -> None:
+        self.product, self.world = product, world
+        self.ids: dict[str, str] = {}
+        key = self.admin("POST", "/api/virtual-keys", json={"name": "town"}).json()["key"]
+        headers = {"Authorization": f"Bearer {key}"}
+        self.http = httpx.Client(base_url=product.url, headers=headers, timeout=15.0, trust_env=False)
+
+    def admin(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
+        response = self.product.api(method, path, **kwargs)
+        assert response.status_code < 300, (path, response.status_code, response.text)
+        return response
+
+    def vendor(self, kind: str) -> Vendor:
+        return self.world.vendors[kind]
+
+    def provider(self, kind: str) -> str:
+        """The id of the provider of this type, made and discovered."""
+        if kind not in self.ids:
+            vendor = self.vendor(kind)
+            body = {"name": called(kind), "provider_type": kind, "base_url": vendor.base_url, "api_key": vendor.key}
+            self.ids[kind] = self.admin("POST", "/api/providers", json=body).json()["id"]
+            self.discovered(kind)
+        return self.ids[kind]
+
+    def discovered(self, kind: str) -> set[str]:
+        answer = self.admin("POST", f"/api/providers/{self.ids[kind]}/discover").json()
+        return {model["model_id"] for model in answer["models"]}
+
+    def shown(self, kind: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.admin("GET", f"/api/providers/{self.ids[kind]}").json()
+        return found
+
+    def models(self, kind: str) -> dict[str, dict[str, Any]]:
+        rows = self.admin("GET", f"/api/models?provider_id={self.ids[kind]}").json()
+        texts = ("capabilities", "params", "input_modalities", "output_modalities")
+        return {row["model_id"]: {**row, **{name: json.loads(row[name]) for name in texts}} for row in rows}
+
+    def ask(self, model: str, **more: Any) -> httpx.Response:
+        return self.http.post("/v1/chat/completions", json={"model": model, "messages": MESSAGES, **ASKED, **more})
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    certificates: Path = tmp_path_factory.mktemp("world")
+    with World(certificates) as world, Product(tmp_path_factory.mktemp("town"), world.environment()) as product:
+        found = Town(product, world)
+        yield found
+        found.http.close()
+        assert not world.site.lost
+
+
+def streamed(response: httpx.Response) -> str:
+    """The text of a stream that ended as it should."""
+    lines = [line[6:] for line in response.text.splitlines() if line.startswith("data: ")]
+    assert lines[-1] == "[DONE]", response.text
+    chunks = [json.loads(line) for line in lines[:-1]]
+    assert any(choice["finish_reason"] for chunk in chunks for choice in chunk["choices"])
+    return "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
+
+
+def test_there_is_a_vendor_for_every_type(town: Town):
+    from providers.kinds.registry import KINDS
+
+    assert set(BY_KIND) == set(KINDS)
+    presets = {kind.type: kind.default_base_url for kind in KINDS.values() if kind.default_base_url}
+    assert {kind: town.vendor(kind).base_url for kind in presets} == presets
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_what_a_vendor_lists_is_stored_as_it_says(town: Town, kind: str):
+    town.provider(kind)
+    vendor = town.vendor(kind)
+    found = town.models(kind)
+    assert vendor.listed <= set(found) if vendor.more else vendor.listed == set(found)
+    row = found[vendor.model]
+    assert {name: row[name] for name in vendor.facts} == vendor.facts
+    shown = town.shown(kind)
+    assert (shown["health"], shown["last_model_fetch_error"], shown["last_availability_error"]) == ("healthy", "", "")
+    assert not any(vendor.key and vendor.key in request.target for request in vendor.requests)
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_a_chat_reaches_the_vendor_at_its_own_address_in_its_own_form(town: Town, kind: str):
+    town.provider(kind)
+    vendor = town.vendor(kind)
+    for stream in (False, True):
+        before = len(vendor.chats)
+        answer = town.ask(f"{called(kind)}/{vendor.model}", stream=stream)
+        assert answer.status_code == 200, answer.text
+        text = streamed(answer) if stream else answer.json()["choices"][0]["message"]["content"]
+        assert text == SAID
+        [request] = vendor.chats[before:]
+        assert request.extra["url"] == ((vendor.stream_url if stream else "") or vendor.chat_url)
+        assert vendor.allowed(request)
+        body = request.members
+        assert {name: body.get(name) for name in vendor.sent} == vendor.sent
+        assert not vendor.unsent & body.keys()
+        assert "model" in vendor.unsent or body["model"] == vendor.model
+        assert "Say hello." in request.body.decode() and called(kind) not in request.body.decode()
+
+
+@pytest.mark.parametrize("kind", [kind for kind, vendor in BY_KIND.items() if vendor.key])
+def test_a_dead_key_is_said_and_costs_no_model(town: Town, kind: str):
+    provider = town.provider(kind)
+    vendor, kept = town.vendor(kind), set(town.models(kind))
+    town.admin("PUT", f"/api/providers/{provider}", json={"api_key": WRONG})
+    scanned = town.product.api("POST", f"/api/providers/{provider}/discover")
+    shown = town.shown(kind)
+    town.admin("PUT", f"/api/providers/{provider}", json={"api_key": vendor.key})
+    assert scanned.status_code == (200 if vendor.public else 500)
+    error = shown["last_availability_error"]
+    assert error.startswith("HTTP 40") and WRONG not in error and shown["health"] == "degraded"
+    assert bool(shown["last_model_fetch_error"]) is not vendor.public
+    rows = town.models(kind)
+    assert set(rows) == kept and all(row["enabled"] for row in rows.values())
+    assert town.discovered(kind) == kept and town.shown(kind)["health"] == "healthy"
+    assert WRONG not in town.product.output
