@@ -5,6 +5,7 @@ from typing import Any
 
 from failover import dependents, naming, sync
 from modelhotel.core import events
+from providers.ports import GroupOff
 
 
 class Maintenance:
@@ -35,6 +36,9 @@ class Maintenance:
 
     def with_model(self, model_uuid: str) -> list[dict[str, Any]]:
         return dependents.of_models({model_uuid})
+
+    def switched_off(self) -> list[GroupOff]:
+        return dependents.switched_off()
 
     def revalidate(self) -> None:
         sync.revalidate()

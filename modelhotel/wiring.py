@@ -50,6 +50,7 @@ def _providers() -> None:
         keys=keys,
         users=provider_access,
         logs=provider_port,
+        notes=config_store,
         build_chat=model_call.build,
         inflight_limits=inflight_limits,
     )

@@ -117,3 +117,39 @@ class QuotaSnapshot(models.Model):
     class Meta:
         db_table = "provider_quota_snapshots"
         constraints = [models.UniqueConstraint(fields=["provider", "kind"], name="provider_quota_snapshots_key")]
+
+
+class DiscoveryChange(models.Model):
+    """What one sweep changed at one provider; a row without a provider and its name tells of the groups of the run.
+
+    *diff* has the sections of a scan's diff. *seen*: an operator acknowledged it.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    detected_at = models.DateTimeField()
+    source = models.CharField(max_length=10)
+    provider = models.ForeignKey(Provider, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
+    provider_name = models.CharField(max_length=100, blank=True, default="")
+    diff = models.JSONField()
+    seen = models.BooleanField(default=False)
+
+    class Meta:
+        db_table = "discovery_changes"
+        ordering = ("-detected_at", "-id")
+        indexes = [
+            models.Index(fields=["detected_at"], condition=models.Q(seen=False), name="discovery_changes_unseen"),
+            models.Index(fields=["provider", "detected_at"], name="discovery_changes_provider"),
+        ]
+
+
+class DiscoveryFlap(models.Model):
+    """One model that one journal entry has as added, reenabled or disabled: what counting and pruning look up."""
+
+    change = models.ForeignKey(DiscoveryChange, on_delete=models.CASCADE, related_name="flaps")
+    provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="+", db_index=False)
+    model_id = models.CharField(max_length=512)
+    detected_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "discovery_flaps"
+        indexes = [models.Index(fields=["provider", "model_id", "detected_at"], name="discovery_flaps_model")]

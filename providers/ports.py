@@ -62,6 +62,16 @@ class TestRun:
     __test__ = False
 
 
+@dataclass(frozen=True, slots=True)
+class GroupOff:
+    """A group that discovery switched off. *routable*: how many of its *members* could be called now."""
+
+    display_model: str
+    members: int
+    routable: int
+    disabled_at: datetime
+
+
 class Groups(Protocol):
     """Failover groups. Each call is a transaction of its own and publishes its own events; raises on failure."""
 
@@ -88,6 +98,10 @@ class Groups(Protocol):
 
     def with_model(self, model_uuid: str) -> list[dict[str, Any]]:
         """The same for one model."""
+        ...
+
+    def switched_off(self) -> list[GroupOff]:
+        """The groups that discovery switched off and nobody switched on since, by name."""
         ...
 
 
@@ -149,6 +163,14 @@ class ChatCall(NamedTuple):
 BuildChat = Callable[[ProviderRow, str, tuple[str, ...], dict[str, msgspec.Raw], str], ChatCall]
 
 
+class Notes(Protocol):
+    """Internal rows of the settings table. Both raise what the database raises."""
+
+    def load_note(self, key: str) -> str | None: ...
+
+    def store_note(self, key: str, value: str) -> None: ...
+
+
 #: Provider id -> the in-flight limit that was learned, of the providers that have one (failover-loop 8).
 InflightLimits = Callable[[], Mapping[str, int]]
 
@@ -169,6 +191,9 @@ class _Nothing:
         return []
 
     def with_model(self, model_uuid: str) -> list[dict[str, Any]]:
+        return []
+
+    def switched_off(self) -> list[GroupOff]:
         return []
 
     def keys_naming_provider(self, provider_id: str) -> list[dict[str, Any]]:
@@ -198,6 +223,12 @@ class _Nothing:
     def record_test(self, run: TestRun) -> None:
         return None
 
+    def load_note(self, key: str) -> str | None:
+        return None
+
+    def store_note(self, key: str, value: str) -> None:
+        return None
+
 
 def plain_chat(
     provider: ProviderRow, model_id: str, outputs: tuple[str, ...], body: dict[str, msgspec.Raw], key: str
@@ -219,13 +250,14 @@ circuits: Circuits = _nothing
 keys: Keys = _nothing
 users: Users = _nothing
 logs: Logs = _nothing
+notes: Notes = _nothing
 build_chat: BuildChat = plain_chat
 inflight_limits: InflightLimits = no_limits
 
 
 def configure(**given: Any) -> None:
-    """Fill some of ``groups``, ``circuits``, ``keys``, ``users``, ``logs``, ``build_chat``, ``inflight_limits``."""
-    known = ("groups", "circuits", "keys", "users", "logs", "build_chat", "inflight_limits")
+    """Fill some of the ports, by their names above."""
+    known = ("groups", "circuits", "keys", "users", "logs", "notes", "build_chat", "inflight_limits")
     if unknown := set(given) - set(known):
         raise TypeError(f"no such port: {', '.join(sorted(unknown))}")
     globals().update(given)
@@ -239,6 +271,7 @@ def reset() -> None:
         keys=_nothing,
         users=_nothing,
         logs=_nothing,
+        notes=_nothing,
         build_chat=plain_chat,
         inflight_limits=no_limits,
     )

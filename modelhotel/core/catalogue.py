@@ -9,12 +9,13 @@ from collections.abc import Callable
 from modelhotel.core.options import DAY, MAX_DURATION, REGISTRY, BadValue, Option
 
 AUTHENTICATION = "Authentication"
+ALERTS = "Alerts"
 PROXY = "Proxy"
 BREAKER = "Circuit Breaker & Failover"
 DISCOVERY = "Model Discovery"
 STORAGE = "Data Storage and Logging"
 RATES = "Rate Limiting"
-SECTIONS = (AUTHENTICATION, DISCOVERY, STORAGE, RATES, BREAKER, PROXY)
+SECTIONS = (AUTHENTICATION, ALERTS, DISCOVERY, STORAGE, RATES, BREAKER, PROXY)
 
 _STATUS = re.compile(r"[1-5][0-9]{2}|[1-5]xx", re.IGNORECASE)
 
@@ -614,6 +615,32 @@ DISCOVERY_ON_PROVIDER_CREATE = _bool(
     DISCOVERY,
     "Discover on Provider Creation",
     "The dashboard lists a provider's models right after creating it.",
+)
+
+MODEL_PRUNE_DAYS = _int(
+    "model_prune_days",
+    7,
+    0,
+    180,
+    DISCOVERY,
+    "Prune unlisted models after",
+    "A model that discovery switched off because its provider no longer lists it is deleted after this long.",
+    unit="days",
+    slider=(0, 180, 1),
+    zero_word="Never",
+)
+#: Days over which the ups and downs of a model are counted; the age of an alert stays below.
+CLAIM_WINDOW_DAYS = 30
+DISCOVERY_CLAIM_ALERT_DAYS = _int(
+    "discovery_claim_alert_days",
+    7,
+    1,
+    CLAIM_WINDOW_DAYS - 1,
+    ALERTS,
+    "Unaddressed discrepancy alert (days)",
+    "A model that is gone or refused, or a group that discovery switched off, is told once it has waited this long.",
+    unit="days",
+    slider=(1, CLAIM_WINDOW_DAYS - 1, 1),
 )
 
 LOG_RETENTION = _duration(

@@ -370,3 +370,16 @@ def test_the_providers_floor_reaches_groups_through_its_port(world):
     groups.revalidate()
     assert w.stored("mine").priority_order == w.ids(world.m1)
     assert sync.last_synced() is None, "only scans, the button and the command stamp"
+
+
+def test_the_groups_that_a_sync_switched_off_are_told_apart_from_those_an_operator_did(world):
+    """part of providers 6.10"""
+    w.group("mine", world.m1, world.m2)
+    w.group("by-hand", world.m1, world.m2, group_enabled=False)
+    Model.objects.filter(pk=world.m2.pk).update(enabled=False)
+    sync.revalidate(clock=ManualClock())
+    (off,) = maintenance.MAINTENANCE.switched_off()
+    assert (off.display_model, off.members, off.routable) == ("mine", 2, 1)
+    assert off.disabled_at == ManualClock().now()
+    FailoverGroup.objects.filter(display_model="mine").update(group_enabled=True)
+    assert maintenance.MAINTENANCE.switched_off() == []

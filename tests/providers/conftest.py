@@ -68,6 +68,8 @@ class Ports:
         self.circuits: dict[str, ports.CircuitHealth] = {}
         self.caps: dict[str, ports.LastCap] = {}
         self.parts: dict[str, Any] = {}
+        self.groups_off: list[ports.GroupOff] = []
+        self.noted: dict[str, str] = {}
         self.broken = False
 
     def _note(self, name: str, value: Any = None) -> None:
@@ -90,6 +92,16 @@ class Ports:
 
     def with_model(self, model_uuid: str) -> list[dict[str, Any]]:
         return []
+
+    def switched_off(self) -> list[ports.GroupOff]:
+        return self.groups_off
+
+    def load_note(self, key: str) -> str | None:
+        return self.noted.get(key)
+
+    def store_note(self, key: str, value: str) -> None:
+        self._note("note", (key, value))
+        self.noted[key] = value
 
     def keys_naming_provider(self, provider_id: str) -> list[dict[str, Any]]:
         return []
@@ -125,7 +137,7 @@ class Ports:
 @pytest.fixture(autouse=True)
 def behind(monkeypatch: pytest.MonkeyPatch) -> Ports:
     made = Ports()
-    for name in ("groups", "circuits", "keys", "users", "logs"):
+    for name in ("groups", "circuits", "keys", "users", "logs", "notes"):
         monkeypatch.setattr(ports, name, made)
     monkeypatch.setattr(ports, "build_chat", ports.plain_chat)
     return made

@@ -83,6 +83,8 @@ SPECIFIED = {
         "Model Discovery",
         "Discover on Provider Creation",
     ),
+    "model_prune_days": ("int", "7", 0, 180, "Model Discovery", "Prune unlisted models after"),
+    "discovery_claim_alert_days": ("int", "7", 1, 29, "Alerts", "Unaddressed discrepancy alert (days)"),
     "log_retention": ("duration", "", 0, 87600 * HOUR, "Data Storage and Logging", "Log Retention"),
     "stale_request_timeout": (
         "duration",
