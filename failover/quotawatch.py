@@ -21,7 +21,7 @@ from modelhotel.core.leader import RUN_LEASE, Leases
 from providers import cache, control
 from providers.cache import Catalogue, ProviderRow
 from providers.quota import store
-from providers.quota.fetch import Fetcher
+from providers.quota.fetch import FETCHER, Fetcher
 
 T = TypeVar("T")
 log = logging.getLogger("quota")
@@ -44,6 +44,15 @@ def interval() -> float:
     return options.current()[catalogue.QUOTA_REFRESH_INTERVAL_MIN] * 60.0
 
 
+def judge() -> None:
+    """One pass over the stored readings now, whoever polls; never raises for the database."""
+    ADVISOR.refresh()
+
+
+#: Of this process: its passes take turns.
+ADVISOR = Advisor(lambda: breaker.board(), SYSTEM, interval)
+
+
 class QuotaWatch:
     """A thread that sleeps until something is due (:meth:`turn`) or changed. *holder* names this process."""
 
@@ -58,8 +67,8 @@ class QuotaWatch:
         self._leases = leases
         self._holder = holder
         self._clock = clock
-        self._fetcher = fetcher or Fetcher(clock)
-        self._advisor = advisor or Advisor(breaker.board, clock, interval)
+        self._fetcher = fetcher or FETCHER
+        self._advisor = advisor or ADVISOR
         self._last = clock.monotonic()
         self._late: float | None = None
         self._blind = False

@@ -27,6 +27,7 @@ from modelhotel.ops.system_api import router as system_router
 from modelhotel.settings_api import router as settings_router
 from providers.api import router as providers_router
 from providers.api_models import router as models_router
+from providers.api_quotas import router as quotas_router
 from proxy.api import router as keys_router
 from requestlogs.api import router as logs_router
 from requestlogs.applog_api import router as lines_router
@@ -137,6 +138,7 @@ for _prefix, _router in (
     ("/auth", auth_router),
     ("", public_router),
     ("/settings", settings_router),
+    ("/providers", quotas_router),  # before the id of a provider
     ("/providers", providers_router),
     ("/models", models_router),
     ("/failover-groups", groups_router),

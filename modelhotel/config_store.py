@@ -33,3 +33,7 @@ def load_note(key: str) -> str | None:
 def store_note(key: str, value: str) -> None:
     """No setting, so no version is raised: nobody has to rebuild anything for it."""
     Setting.objects.update_or_create(pk=key, defaults={"value": value})
+
+
+def drop_note(key: str) -> None:
+    Setting.objects.filter(pk=key).delete()

@@ -31,6 +31,7 @@ def _failover() -> None:
 
 
 def _providers() -> None:
+    from failover import quotawatch
     from failover.breaker import health
     from failover.maintenance import MAINTENANCE
     from modelhotel.accounts import provider_access
@@ -53,6 +54,7 @@ def _providers() -> None:
         notes=config_store,
         build_chat=model_call.build,
         inflight_limits=inflight_limits,
+        judge_quotas=quotawatch.judge,
     )
 
 

@@ -53,7 +53,7 @@ def answer(body: object, status: int = 200) -> HttpResponse:
     return HttpResponse(msgspec.json.encode(body), status=status, content_type="application/json")
 
 
-def _find(provider_id: str) -> Provider:
+def find(provider_id: str) -> Provider:
     row = Provider.objects.filter(pk=parse_id(provider_id, "invalid provider ID")).first()
     if row is None:
         raise Refusal(404, verbs.NOT_FOUND)
@@ -97,12 +97,12 @@ def _line(result: Result) -> dict[str, Any]:
 
 @router.get("/{provider_id}")
 def get_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
-    return answer(queries.one_provider(_find(provider_id)))
+    return answer(queries.one_provider(find(provider_id)))
 
 
 @router.get("/{provider_id}/dependents")
 def dependents(request: HttpRequest, provider_id: str) -> HttpResponse:
-    return answer(queries.dependents(_find(provider_id)))
+    return answer(queries.dependents(find(provider_id)))
 
 
 @router.post("/{provider_id}/test")

@@ -164,15 +164,20 @@ BuildChat = Callable[[ProviderRow, str, tuple[str, ...], dict[str, msgspec.Raw],
 
 
 class Notes(Protocol):
-    """Internal rows of the settings table. Both raise what the database raises."""
+    """Internal rows of the settings table. All raise what the database raises."""
 
     def load_note(self, key: str) -> str | None: ...
 
     def store_note(self, key: str, value: str) -> None: ...
 
+    def drop_note(self, key: str) -> None: ...
+
 
 #: Provider id -> the in-flight limit that was learned, of the providers that have one (failover-loop 8).
 InflightLimits = Callable[[], Mapping[str, int]]
+
+#: Judge the stored quota readings anew, for the circuits (circuit-breaker 11.2); never raises.
+JudgeQuotas = Callable[[], None]
 
 
 class _Nothing:
@@ -229,6 +234,9 @@ class _Nothing:
     def store_note(self, key: str, value: str) -> None:
         return None
 
+    def drop_note(self, key: str) -> None:
+        return None
+
 
 def plain_chat(
     provider: ProviderRow, model_id: str, outputs: tuple[str, ...], body: dict[str, msgspec.Raw], key: str
@@ -244,6 +252,10 @@ def no_limits() -> Mapping[str, int]:
     return {}
 
 
+def no_judgement() -> None:
+    return None
+
+
 _nothing = _Nothing()
 groups: Groups = _nothing
 circuits: Circuits = _nothing
@@ -253,12 +265,25 @@ logs: Logs = _nothing
 notes: Notes = _nothing
 build_chat: BuildChat = plain_chat
 inflight_limits: InflightLimits = no_limits
+judge_quotas: JudgeQuotas = no_judgement
+
+
+KNOWN = (
+    "groups",
+    "circuits",
+    "keys",
+    "users",
+    "logs",
+    "build_chat",
+    "inflight_limits",
+    "judge_quotas",
+    "notes",
+)
 
 
 def configure(**given: Any) -> None:
-    """Fill some of the ports, by their names above."""
-    known = ("groups", "circuits", "keys", "users", "logs", "notes", "build_chat", "inflight_limits")
-    if unknown := set(given) - set(known):
+    """Fill some of :data:`KNOWN`."""
+    if unknown := set(given) - set(KNOWN):
         raise TypeError(f"no such port: {', '.join(sorted(unknown))}")
     globals().update(given)
 
@@ -274,4 +299,5 @@ def reset() -> None:
         notes=_nothing,
         build_chat=plain_chat,
         inflight_limits=no_limits,
+        judge_quotas=no_judgement,
     )

@@ -70,9 +70,17 @@ class Http(Protocol):
 
 
 class QuotaReader(Protocol):
-    """How a type tells what is left of an account's quota. *kind*: ``usage``, ``balance`` or ``account``."""
+    """How a type tells what is left of an account's quota."""
 
-    kind: str
+    @property
+    def kind(self) -> str:
+        """``usage``, ``balance`` or ``account``."""
+        ...
+
+    @property
+    def fleeting(self) -> frozenset[str]:
+        """Key paths of the answers that come and go with their values: no change of shape is seen in them."""
+        ...
 
     async def read(self, http: Http, base_url: str, key: str) -> Any:
         """The payload to be kept, as JSON; None = the account has no such quota. Raises ListingError."""

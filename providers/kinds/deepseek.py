@@ -3,6 +3,7 @@
 import msgspec
 
 from providers.kinds.base import Kind
+from providers.quota import readers
 
 _EMPTY = msgspec.Raw(b'""')
 _messages = msgspec.json.Decoder(list[msgspec.Raw])
@@ -29,6 +30,7 @@ class DeepSeek(Kind):
     type = "deepseek"
     label = "DeepSeek"
     default_base_url = "https://api.deepseek.com/v1"
+    quota = readers.DEEPSEEK
     strip = frozenset({"min_p", "top_k", "reasoning_effort"})
     takes_json_schema = False
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from providers.kinds.base import Http, Kind, Listed, entries, positive, stub, text
 from providers.kinds.reading import flags
+from providers.quota import readers
 
 
 def read_entry(entry: dict[str, Any]) -> Listed:
@@ -26,6 +27,7 @@ class KimiCode(Kind):
     type = "kimi-code"
     label = "Kimi Code"
     default_base_url = "https://api.kimi.com/coding/v1"
+    quota = readers.KIMI_CODE
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
         payload = await http.get(self.root(base_url) + "/models", self.headers(key))

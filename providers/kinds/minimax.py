@@ -3,6 +3,7 @@
 import msgspec
 
 from providers.kinds.base import Disguised, Kind
+from providers.quota import readers
 
 _STATUSES = {1002: 429, 1039: 429, 1008: 429, 1004: 401}
 _OTHER = 502
@@ -24,6 +25,7 @@ class MiniMax(Kind):
     type = "minimax"
     label = "MiniMax"
     default_base_url = "https://api.minimax.io/v1"
+    quota = readers.MINIMAX
     disguises_errors = True
 
     def disguised(self, payload: bytes) -> Disguised | None:

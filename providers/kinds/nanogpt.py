@@ -5,6 +5,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from providers.kinds.base import Http, Kind, Listed, ListingError, entries, positive, stub, text, words
 from providers.kinds.reading import access, flags, member, price
+from providers.quota import readers
 
 _SEGMENT = "subscription"
 _FLAGS = (
@@ -88,6 +89,7 @@ class NanoGPT(Kind):
     type = "nanogpt"
     label = "NanoGPT"
     default_base_url = "https://nano-gpt.com/api/subscription/v1"
+    quota = readers.NANOGPT
     strip = frozenset({"reasoning_effort"})
 
     def url(self, base_url: str, path: str) -> str:

@@ -3,12 +3,14 @@
 from providers.kinds.base import Http
 from providers.kinds.ollama import Ollama
 from providers.kinds.reading import access
+from providers.quota import readers
 
 
 class OllamaCloud(Ollama):
     type = "ollama-cloud"
     label = "Ollama Cloud"
     default_base_url = "https://ollama.com/v1"
+    quota = readers.OLLAMA_CLOUD
     base_url_hint = ""
     keyless_allowed = False
     self_hosted = False

@@ -4,6 +4,7 @@ import msgspec
 
 from providers.kinds.base import Http, Kind, Listed, ListingError
 from providers.kinds.reading import access
+from providers.quota import readers
 
 _THINKING = msgspec.Raw(b'{"enable_thinking":true}')
 
@@ -12,6 +13,7 @@ class OpenCodeGo(Kind):
     type = "opencode-go"
     label = "OpenCode Go"
     default_base_url = "https://opencode.ai/zen/go/v1"
+    quota = readers.OPENCODE_GO
     strip = frozenset({"reasoning_effort"})
     session_header = True
 

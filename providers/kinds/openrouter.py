@@ -4,6 +4,7 @@ from typing import Any
 
 from providers.kinds.base import Http, Kind, Listed, entries, positive, text, words
 from providers.kinds.reading import access, member, price
+from providers.quota import readers
 
 PER_MILLION = 1_000_000
 _FLAGS = {"tools": "tool_calling", "reasoning": "reasoning", "structured_outputs": "structured_output"}
@@ -42,6 +43,7 @@ class OpenRouter(Kind):
     type = "openrouter"
     label = "OpenRouter"
     default_base_url = "https://openrouter.ai/api/v1"
+    quota = readers.OPENROUTER
     strip = frozenset({"reasoning_effort"})
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:

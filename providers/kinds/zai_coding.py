@@ -5,6 +5,7 @@ from dataclasses import replace
 import msgspec
 
 from providers.kinds.base import Http, Kind, Listed
+from providers.quota import readers
 
 _THINKING = msgspec.Raw(b'{"type":"enabled","clear_thinking":false}')
 
@@ -13,6 +14,7 @@ class ZaiCoding(Kind):
     type = "zai-coding"
     label = "Z.ai Coding Plan"
     default_base_url = "https://api.z.ai/api/coding/paas/v4"
+    quota = readers.ZAI_CODING
     strip = frozenset({"reasoning_effort"})
     takes_json_schema = False
 

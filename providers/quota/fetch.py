@@ -96,3 +96,7 @@ class Fetcher:
         if refused and row.id not in self._refused:
             log.warning("quota: provider refused its key", extra={"attrs": {"provider": row.name}})
         (self._refused.add if refused else self._refused.discard)(row.id)
+
+
+#: Of this process: whoever asks knows who is left alone, and whose key was warned about.
+FETCHER = Fetcher()

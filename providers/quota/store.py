@@ -49,6 +49,32 @@ def snapshots() -> list[Snapshot]:
     return [Snapshot(str(pk), payload, status, at, error) for pk, payload, status, at, error in rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A snapshot and whose it is; *reserve* in percent."""
+
+    provider_id: str
+    name: str
+    provider_type: str
+    enabled: bool
+    reserve: int
+    kind: str
+    payload: Any
+    http_status: int
+    fetched_at: datetime | None
+    last_error: str
+
+
+_COLUMNS = ("kind", "payload", "http_status", "fetched_at", "last_error")
+
+
+def readings() -> list[Reading]:
+    """Every snapshot with its provider, in the order of the providers' names."""
+    owner = [f"provider__{name}" for name in ("name", "provider_type", "enabled", "quota_reserve_percent")]
+    rows = QuotaSnapshot.objects.order_by("provider__name", "kind").values_list("provider_id", *owner, *_COLUMNS)
+    return [Reading(str(pk), *more) for pk, *more in rows]
+
+
 def keep(provider_id: str, kind: str, fetched: Fetched, source: Source, now: datetime) -> None:
     """Replace the snapshot, or note that its refresh failed. Nothing when the provider is gone."""
     with transaction.atomic():

@@ -35,6 +35,7 @@ class Telling(Kind):
 
     class quota:
         kind = "usage"
+        fleeting = frozenset()
 
 
 A, B, MUTE = provider("A", 1.0, kind=Telling()), provider("B", 2.0, kind=Telling()), provider("C", 3.0)
@@ -305,6 +306,7 @@ class Zai(Kind):
 
     class quota:
         kind = "usage"
+        fleeting = frozenset()
 
         @staticmethod
         async def read(http, base_url, key):

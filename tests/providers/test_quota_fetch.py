@@ -16,6 +16,7 @@ from tests.upstream.server import FakeProvider, hang_up, reply, silence, status
 
 class Usage:
     kind = "usage"
+    fleeting: frozenset[str] = frozenset()
 
     async def read(self, http: Http, base_url: str, key: str) -> Any:
         answer = await http.get(base_url + "/usage", [])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.quota import windows
+from providers.quota import values, windows
 from providers.quota.assess import HEALTHY, UNKNOWN, Assessment, assess
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -288,7 +288,7 @@ def test_who_keeps_a_reserve():
     ],
 )
 def test_an_instant_is_read_or_it_is_none(value, found):
-    assert windows.instant(value) == found
+    assert values.instant(value) == found
 
 
 @pytest.mark.parametrize("provider_type", ["openrouter", "deepseek", "ollama-cloud", "custom", ""])
