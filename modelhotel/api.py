@@ -26,6 +26,7 @@ from modelhotel.core.faults import Refusal
 from modelhotel.ops.system_api import router as system_router
 from modelhotel.settings_api import router as settings_router
 from providers.api import router as providers_router
+from providers.api_discovery import router as discovery_router
 from providers.api_models import router as models_router
 from providers.api_quotas import router as quotas_router
 from proxy.api import router as keys_router
@@ -141,6 +142,7 @@ for _prefix, _router in (
     ("/providers", quotas_router),  # before the id of a provider
     ("/providers", providers_router),
     ("/models", models_router),
+    ("/discovery", discovery_router),
     ("/failover-groups", groups_router),
     ("/virtual-keys", keys_router),
     ("/logs/app", lines_router),  # before the id of a request

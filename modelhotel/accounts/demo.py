@@ -11,8 +11,8 @@ from modelhotel.core import environment, webapi
 #: What every refused write answers (settings.md 7).
 TEXT = "this is a read-only demo: creating, editing, and deleting are disabled"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Forms of the site that change nothing but who is signed in.
-_OPEN = frozenset({"/login/", "/logout/"})
+#: Forms of the site that change nothing but who is signed in, and the word that a notice of discovery was read.
+_OPEN = frozenset({"/login/", "/logout/", "/api/discovery/changes/ack", "/api/discovery/changes/ack/"})
 
 
 def on() -> bool:

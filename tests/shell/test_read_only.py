@@ -55,6 +55,16 @@ def test_no_write_of_the_api_passes_and_every_reading_does(demo, admin):
     ]
 
 
+def test_a_notice_of_discovery_may_be_acknowledged_by_whoever_may_write(demo, admin, viewer):
+    """settings 7, part of providers 6.10"""
+    assert admin.post("/api/discovery/changes/ack").json() == {"entries": [], "count": 0}
+    assert admin.post("/api/discovery/changes/ack/").status_code == 200
+    assert text(viewer.post("/api/discovery/changes/ack")) == "insufficient permissions"
+    for verb in ("dismiss", "unpin"):
+        assert text(admin.post(f"/api/discovery/{verb}", {})) == DEMO
+    assert recorded()[0] == ("admin", "POST", "/api/discovery/changes/ack", 200)
+
+
 def test_who_may_not_write_anyway_is_told_so(demo, viewer, nobody):
     """settings 64: the demo lets nobody in who was not."""
     assert text(viewer.put("/api/settings", {})) == "insufficient permissions"

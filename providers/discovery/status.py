@@ -1,0 +1,76 @@
+"""What the dashboard is told of discovery: claims, the feed of unseen changes, the numbers of the badge."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from providers import ports
+from providers.discovery import discrepancies, feed
+from providers.discovery.claims import claimed
+from providers.discovery.discrepancies import WINDOW, Claimed
+from providers.discovery.feed import Entry
+from providers.models import DiscoveryChange
+from providers.ports import GroupOff
+
+REVIEWED = "_discovery_reviewed_at"
+_CHUNK = 500
+
+
+def read(now: datetime, *, review: bool = False, keep: bool = False, brief: bool = False) -> dict[str, Any]:
+    """The answer of ``GET /api/discovery/status``.
+
+    *review*: count what came or went since the last review, and with *keep* remember that there was one now. *brief*:
+    the two numbers only. Raises what the database raises.
+    """
+    since = (_reviewed() or now - WINDOW) if review else None
+    claims, groups = claimed(now, since), ports.groups.switched_off()
+    news = _fold(_unseen(news_only=brief), claims, groups)
+    if review and keep:
+        ports.notes.store_note(REVIEWED, now.isoformat())
+    numbers = {
+        "claim_count": discrepancies.count(claims, groups, now),
+        "informational_unseen": sum(entry.counts for entry in news),
+    }
+    if brief:
+        return numbers
+    return {
+        "claims": discrepancies.by_provider(claims, now),
+        "group_claims": [discrepancies.group_item(group) for group in groups],
+        "informational": [entry.shown() for entry in reversed(news)],
+        **numbers,
+    }
+
+
+def acknowledge() -> dict[str, Any]:
+    """Mark the unseen entries seen and give exactly these, newest first; *count* is what came in meanwhile."""
+    with transaction.atomic():
+        rows = list(_unseen().select_for_update(of=("self",)))
+        for at in range(0, len(rows), _CHUNK):
+            DiscoveryChange.objects.filter(pk__in=[row.pk for row in rows[at : at + _CHUNK]]).update(seen=True)
+    return {"entries": [_entry(row).shown() for row in reversed(rows)], "count": _unseen().count()}
+
+
+def _reviewed() -> datetime | None:
+    try:
+        return datetime.fromisoformat(ports.notes.load_note(REVIEWED) or "")
+    except ValueError:
+        return None
+
+
+def _unseen(*, news_only: bool = False) -> QuerySet[DiscoveryChange]:
+    """Oldest first. *news_only*: without the entries that are told but not counted."""
+    rows = DiscoveryChange.objects.filter(seen=False).order_by("detected_at", "pk")
+    return rows.filter(diff__has_any_keys=feed.NEWS) if news_only else rows
+
+
+def _entry(row: DiscoveryChange) -> Entry:
+    owner = str(row.provider_id) if row.provider_id else ""
+    return Entry(row.detected_at, row.source, owner, row.provider_name, row.diff)
+
+
+def _fold(rows: Iterable[DiscoveryChange], claims: Iterable[Claimed], groups: Iterable[GroupOff]) -> list[Entry]:
+    off = {(one.provider_id, one.model_id) for one in claims if not one.enabled}
+    return feed.fold(map(_entry, rows), off, {group.display_model for group in groups})
