@@ -55,6 +55,7 @@ class Environment:
     allow_http_providers: bool = False
     max_request_size: int = DEFAULT_REQUEST_SIZE
     metrics_token: str = ""
+    modelsdev_enabled: bool = True
     enable_passthrough_routes: bool = False
     allow_passthrough_v1_alias: bool = True
     enabled_passthrough_providers: tuple[str, ...] = ()
@@ -232,6 +233,7 @@ def read(raw: Mapping[str, str]) -> Environment:
         "allow_http_providers": reader.flag("ALLOW_HTTP_PROVIDERS", False),
         "max_request_size": reader.number("MAX_REQUEST_SIZE", DEFAULT_REQUEST_SIZE, MIN_REQUEST_SIZE, MAX_REQUEST_SIZE),
         "metrics_token": reader.text("METRICS_TOKEN").strip(),
+        "modelsdev_enabled": reader.flag("MODELSDEV_ENABLED", True),
         "enable_passthrough_routes": reader.flag("ENABLE_PASSTHROUGH_ROUTES", False),
         "allow_passthrough_v1_alias": reader.flag("ALLOW_PASSTHROUGH_V1_ALIAS", True),
         "enabled_passthrough_providers": tuple(

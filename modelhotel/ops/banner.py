@@ -57,6 +57,7 @@ def configuration(env: Environment) -> dict[str, object]:
         "RATE_LIMIT_IP_BURST": env.raw.get("RATE_LIMIT_IP_BURST") or catalogue.RATE_LIMIT_IP_BURST.default,
         "MAX_REQUEST_SIZE": env.max_request_size,
         "METRICS_TOKEN": MASK if env.metrics_token else "",
+        "MODELSDEV_ENABLED": env.modelsdev_enabled,
         "DEMO_READONLY": env.demo_readonly,
         "DEMO_SHOW_TOKEN": env.demo_show_token,
         "DEBUG_LOG": env.debug_log,

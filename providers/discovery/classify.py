@@ -48,7 +48,7 @@ def by_name(model_id: str) -> str:
     return "stt" if segments & _TRANSCRIBERS else "chat"
 
 
-def _by_names(model: Listed) -> str:
+def by_names(model: Listed) -> str:
     """By the id; where that says nothing, by the name behind it (the model of a deployment)."""
     found = by_name(model.model_id)
     return found if found != "chat" else by_name(model.name)
@@ -61,7 +61,7 @@ def _derive(model: Listed, inputs: tuple[str, ...], outputs: tuple[str, ...]) ->
     if "text" in outputs or "code" in outputs:
         return "stt" if "audio" in inputs and _segments(model.model_id) & _TRANSCRIBERS else "chat"
     if not outputs:
-        return _by_names(model)
+        return by_names(model)
     for word, found in (("video", "video"), ("image", "image"), ("audio", "tts")):
         if word in outputs:
             return found

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from providers import control, sanitize
-from providers.discovery import enrich, store
+from providers.discovery import catalog, enrich, modelsdev, store
 from providers.discovery.classify import classify
 from providers.discovery.http import DiscoveryHttp
-from providers.kinds.base import Kind, Listed, ListingError
+from providers.kinds.base import Kind, Listed, ListingError, NotShown
 
 log = logging.getLogger("discovery")
 
@@ -45,9 +45,13 @@ async def fetch(name: str, kind: Kind, base_url: str, key: str, *, seconds: floa
     try:
         async with asyncio.timeout(seconds):
             caller = DiscoveryHttp(control.client(), (key,), **http)
-            listed = enrich.mark_live(store.usable(await kind.list_models(caller, base_url, key)))
+            rows = catalog.rows(kind.catalog)
+            try:
+                listed = enrich.mark_live(store.usable(await kind.list_models(caller, base_url, key)))
+            except NotShown:
+                listed = catalog.alone(kind, rows)
             access = await kind.check_access(caller, base_url, key)
-            found = enrich.enrich(kind, bool(key), listed)
+            found = enrich.enrich(kind, bool(key), listed, rows, modelsdev.current())
             return Fetched([classify(model) for model in found.models], "", access, found.known)
     except ListingError as problem:
         return Fetched(error=sanitize.clean(str(problem), sanitize.DISCOVERY_CHARACTERS, (key,)))

@@ -1,5 +1,6 @@
 """Anthropic: its OpenAI-compatible layer for ordinary chat, its Messages API for documents and for who speaks it."""
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -8,6 +9,7 @@ from providers.kinds.reading import PAGES, flags, member
 
 VERSION = b"2023-06-01"
 _PAGE = "/models?limit=100"
+_DAY = re.compile(r"-\d{8}$")
 
 
 def read_entry(entry: dict[str, Any]) -> Listed:
@@ -44,9 +46,15 @@ class Anthropic(Kind):
     strip = frozenset({"top_p", "frequency_penalty", "presence_penalty", "min_p", "reasoning_effort"})
     speaks_messages = True
     messages_for_documents = True
+    catalog = "anthropic"
+    modelsdev = "anthropic"
+    modelsdev_only = True
 
     def auth_headers(self, key: str, dialect: str = "chat") -> list[Header]:
         return [(b"x-api-key", key.encode("utf-8")), (b"anthropic-version", VERSION)] if key else []
+
+    def catalog_ids(self, model_id: str) -> tuple[str, ...]:
+        return (model_id, _DAY.sub("", model_id))
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
         found: list[Listed] = []

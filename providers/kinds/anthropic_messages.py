@@ -13,3 +13,6 @@ class AnthropicMessages(Anthropic):
     chat_route = "messages"
     messages_for_documents = False
     heals_messages = True
+    # Whose models they are is not known.
+    modelsdev = ""
+    modelsdev_only = False

@@ -52,6 +52,7 @@ class Azure(Kind):
         Blank("resource", "Resource", "The first label of the endpoint that the project's overview page shows."),
         Blank("project", "Project", "The last part of the same endpoint."),
     )
+    modelsdev = "azure"
 
     def root(self, base_url: str) -> str:
         return _origin(base_url) + "/openai/v1"

@@ -48,6 +48,10 @@ class ListingError(Exception):
         self.status = status
 
 
+class NotShown(ListingError):
+    """This account is shown no listing; the catalog of the type stands in for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Disguised:
     """An error inside a 200: the *status* it counts as, and *code* and *message* as the provider wrote them."""
@@ -165,6 +169,18 @@ class Kind:
     #: Every chat request carries a session header (v1-api 11.7).
     session_header: ClassVar[bool] = False
 
+    #: The shipped catalog (``discovery/catalogs``) that fills what the listing leaves empty; "" = none.
+    catalog: ClassVar[str] = ""
+    #: True: models that only the catalog names are added, as owned by :attr:`catalog_owner`.
+    catalog_adds: ClassVar[bool] = False
+    catalog_owner: ClassVar[str] = ""
+    #: Without a key only listed models that the catalog calls free can be used.
+    keyless_free_only: ClassVar[bool] = False
+    #: The provider of models.dev that stands for this type; "" = whoever has the model.
+    modelsdev: ClassVar[str] = ""
+    #: True: what that provider does not have is not looked up elsewhere.
+    modelsdev_only: ClassVar[bool] = False
+
     #: None: the type tells nothing about quotas.
     quota: ClassVar[QuotaReader | None] = None
 
@@ -225,8 +241,12 @@ class Kind:
         """The error that the body of a 200 holds; only asked where :attr:`disguises_errors` says so."""
         return None
 
+    def catalog_ids(self, model_id: str) -> tuple[str, ...]:
+        """The ids under which the catalog may have *model_id*; the first that it has counts."""
+        return (model_id,)
+
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
-        """The provider's own listing, in its order. Raises ListingError; an empty list is an answer."""
+        """The provider's own listing, in its order. Raises ListingError (NotShown); an empty list is an answer."""
         payload = await http.get(self.root(base_url) + "/models", self.headers(key))
         return [stub(model_id, text(e, "owned_by")) for e in entries(payload, "data") if (model_id := text(e, "id"))]
 

@@ -14,6 +14,7 @@ class Bedrock(Kind):
     default_base_url = "https://bedrock-mantle.us-east-1.api.aws/v1"
     address_form = "https://bedrock-mantle.<region>.api.aws/v1"
     blanks = (Blank("region", "Region", "Where the account has its models, such as us-east-1.", "us-east-1"),)
+    modelsdev = "amazon-bedrock"
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
         found = await super().list_models(http, base_url, key)

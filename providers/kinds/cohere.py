@@ -49,6 +49,9 @@ class Cohere(Kind):
     default_base_url = "https://api.cohere.ai/compatibility/v1"
     sends_stream_options = False
     strip = frozenset({"logprobs", "top_logprobs", "min_p", "top_k", "reasoning_effort"})
+    catalog = "cohere"
+    modelsdev = "cohere"
+    modelsdev_only = True
 
     def native(self, base_url: str) -> str:
         """The base of Cohere's own API."""

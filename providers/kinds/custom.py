@@ -8,3 +8,4 @@ class Custom(Kind):
     label = "Custom"
     base_url_hint = "http://192.168.1.50:8000/v1"
     keyless_allowed = True
+    catalog = "openai"

@@ -33,6 +33,11 @@ class DeepSeek(Kind):
     quota = readers.DEEPSEEK
     strip = frozenset({"min_p", "top_k", "reasoning_effort"})
     takes_json_schema = False
+    catalog = "deepseek"
+    catalog_adds = True
+    catalog_owner = "deepseek"
+    modelsdev = "deepseek"
+    modelsdev_only = True
 
     def inject(self, body: dict[str, msgspec.Raw], model_id: str) -> None:
         if "messages" not in body or not wants_reasoning(model_id):

@@ -1,44 +1,22 @@
 """Google AI Studio: its OpenAI-compatible layer for chat, its native API for the listing and for media."""
 
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
+from providers.discovery import catalog
 from providers.kinds.base import Header, Http, Kind, Listed, entries, goog_key, positive, stub, text, words
 from providers.kinds.reading import PAGES, flags
 
 _LAYER = "/openai"
-#: Shut down by Google (ai.google.dev/gemini-api/docs/deprecations), some of them still listed.
-RETIRED = frozenset(
-    {
-        "gemini-1.0-pro",
-        "gemini-1.0-pro-001",
-        "gemini-1.0-pro-latest",
-        "gemini-1.0-pro-vision-latest",
-        "gemini-pro-vision",
-        "gemini-1.5-flash",
-        "gemini-1.5-flash-001",
-        "gemini-1.5-flash-002",
-        "gemini-1.5-flash-8b",
-        "gemini-1.5-flash-8b-001",
-        "gemini-1.5-flash-8b-latest",
-        "gemini-1.5-flash-latest",
-        "gemini-1.5-pro",
-        "gemini-1.5-pro-001",
-        "gemini-1.5-pro-002",
-        "gemini-1.5-pro-latest",
-        "gemini-2.0-flash",
-        "gemini-2.0-flash-001",
-        "gemini-2.0-flash-lite",
-        "gemini-2.0-flash-lite-001",
-        "gemini-2.0-flash-live-001",
-        "gemini-live-2.5-flash-preview",
-        "gemini-2.5-pro-preview-03-25",
-        "gemini-2.5-pro-preview-05-06",
-        "gemini-2.5-pro-preview-06-05",
-        "gemini-3-pro-preview",
-    }
-)
+#: Ids that Google has shut down, some of them still listed.
+RETIRED = "google-retired"
 _TALK = ("text", "image", "audio", "video")
+
+
+@cache
+def retired() -> frozenset[str]:
+    return frozenset(catalog.ids(RETIRED))
 
 
 def _modalities(name: str) -> dict[str, tuple[str, ...]]:
@@ -69,7 +47,7 @@ def read_entry(entry: dict[str, Any]) -> Listed | None:
     """One entry of the native listing; None for what neither chats nor embeds, and for what is gone."""
     model_id = text(entry, "name").removeprefix("models/")
     methods = words(entry.get("supportedGenerationMethods"))
-    if not model_id or model_id in RETIRED or not {"generateContent", "embedContent"} & set(methods):
+    if not model_id or model_id.lower() in retired() or not {"generateContent", "embedContent"} & set(methods):
         return None
     return described(
         model_id,
@@ -98,6 +76,9 @@ class Google(Kind):
         }
     )
     gemini_for_media = True
+    catalog = "google"
+    modelsdev = "google"
+    modelsdev_only = True
 
     def gemini_root(self, base_url: str) -> str:
         return base_url.rstrip("/").removesuffix(_LAYER)

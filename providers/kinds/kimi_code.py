@@ -28,6 +28,8 @@ class KimiCode(Kind):
     label = "Kimi Code"
     default_base_url = "https://api.kimi.com/coding/v1"
     quota = readers.KIMI_CODE
+    modelsdev = "moonshotai"
+    modelsdev_only = True
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
         payload = await http.get(self.root(base_url) + "/models", self.headers(key))

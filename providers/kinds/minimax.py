@@ -27,6 +27,8 @@ class MiniMax(Kind):
     default_base_url = "https://api.minimax.io/v1"
     quota = readers.MINIMAX
     disguises_errors = True
+    modelsdev = "minimax"
+    modelsdev_only = True
 
     def disguised(self, payload: bytes) -> Disguised | None:
         try:

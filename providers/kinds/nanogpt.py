@@ -91,6 +91,7 @@ class NanoGPT(Kind):
     default_base_url = "https://nano-gpt.com/api/subscription/v1"
     quota = readers.NANOGPT
     strip = frozenset({"reasoning_effort"})
+    modelsdev = "nano-gpt"
 
     def url(self, base_url: str, path: str) -> str:
         return super().url(_unsubscribed(base_url) if path.startswith("/images") else base_url, path)

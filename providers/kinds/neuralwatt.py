@@ -9,3 +9,5 @@ class NeuralWatt(Kind):
     label = "NeuralWatt"
     default_base_url = "https://api.neuralwatt.com/v1"
     quota = readers.NEURALWATT
+    catalog = "openai"
+    modelsdev = "neuralwatt"

@@ -7,6 +7,8 @@ class OpenAI(Kind):
     type = "openai"
     label = "OpenAI"
     default_base_url = "https://api.openai.com/v1"
+    catalog = "openai"
+    modelsdev = "openai"
     strip = frozenset({"min_p", "top_k"})
     reroutes_responses = True
 

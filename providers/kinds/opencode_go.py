@@ -2,7 +2,7 @@
 
 import msgspec
 
-from providers.kinds.base import Http, Kind, Listed, ListingError
+from providers.kinds.base import Http, Kind, Listed, ListingError, NotShown
 from providers.kinds.reading import access
 from providers.quota import readers
 
@@ -16,6 +16,9 @@ class OpenCodeGo(Kind):
     quota = readers.OPENCODE_GO
     strip = frozenset({"reasoning_effort"})
     session_header = True
+    catalog = "opencode-go"
+    catalog_adds = True
+    modelsdev = "opencode-go"
 
     def inject(self, body: dict[str, msgspec.Raw], model_id: str) -> None:
         body.setdefault("chat_template_args", _THINKING)
@@ -25,7 +28,7 @@ class OpenCodeGo(Kind):
             return await super().list_models(http, base_url, key)
         except ListingError as problem:
             if problem.status == 404:
-                return []
+                raise NotShown(str(problem), problem.status) from None
             raise
 
     async def check_access(self, http: Http, base_url: str, key: str) -> str | None:

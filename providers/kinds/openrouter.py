@@ -45,6 +45,7 @@ class OpenRouter(Kind):
     default_base_url = "https://openrouter.ai/api/v1"
     quota = readers.OPENROUTER
     strip = frozenset({"reasoning_effort"})
+    modelsdev = "openrouter"
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
         payload = await http.get(self.root(base_url) + "/models", self.headers(key))

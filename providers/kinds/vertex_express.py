@@ -2,34 +2,14 @@
 
 from urllib.parse import quote
 
+from providers.discovery import catalog
 from providers.kinds.base import Header, Http, Kind, Listed, ListingError, goog_key
 from providers.kinds.google import described
 from providers.kinds.reading import at_most
 
 PARALLEL = 4
-#: Models that Google's documents name; one that an account can not use is left out of its listing.
-CANDIDATES = (
-    "gemini-3.8-flash",
-    "gemini-3.7-flash",
-    "gemini-3.6-flash",
-    "gemini-3.5-flash",
-    "gemini-3.5-flash-lite",
-    "gemini-3.1-pro-preview",
-    "gemini-3.1-flash-lite",
-    "gemini-3.1-flash-lite-preview",
-    "gemini-3.1-flash-image",
-    "gemini-3.1-flash-image-preview",
-    "gemini-3-pro-image",
-    "gemini-3-pro-image-preview",
-    "gemini-3-pro-preview",
-    "gemini-3-flash-preview",
-    "gemini-2.5-pro",
-    "gemini-2.5-flash",
-    "gemini-2.5-flash-lite",
-    "gemini-2.5-flash-image",
-    "gemini-2.0-flash-001",
-    "gemini-2.0-flash-lite-001",
-)
+#: The models that are tried; one that an account can not use is left out of its listing.
+CANDIDATES = "vertex-candidates"
 _WORD = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
 
@@ -39,6 +19,8 @@ class VertexExpress(Kind):
     default_base_url = "https://aiplatform.googleapis.com"
     inserts_v1 = True
     chat_route = "gemini"
+    modelsdev = "google-vertex"
+    modelsdev_only = True
 
     def gemini_root(self, base_url: str) -> str:
         return self.root(base_url) + "/publishers/google"
@@ -57,9 +39,10 @@ class VertexExpress(Kind):
                 return False
             return True
 
-        answers = await at_most(PARALLEL, CANDIDATES, offered)
+        candidates = catalog.ids(CANDIDATES)
+        answers = await at_most(PARALLEL, candidates, offered)
         return [
             described(model_id, capabilities={"streaming": True})
-            for model_id, kept in zip(CANDIDATES, answers, strict=True)
+            for model_id, kept in zip(candidates, answers, strict=True)
             if kept
         ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from providers.kinds.base import Http, Kind, Listed, ListingError, entries, stub, text, words
+from providers.kinds.base import Http, Kind, Listed, ListingError, NotShown, entries, stub, text, words
 from providers.kinds.reading import flags, price
 
 #: Prices are whole US cents per 100 million tokens (docs.x.ai, "Language Models"): 20000 is 2 USD per million.
@@ -87,6 +87,11 @@ class XAI(Kind):
     label = "xAI (Grok)"
     default_base_url = "https://api.x.ai/v1"
     strip = frozenset({"min_p", "top_k"})
+    catalog = "xai"
+    catalog_adds = True
+    catalog_owner = "xai"
+    modelsdev = "xai"
+    modelsdev_only = True
 
     def image_body(self, members: dict[str, msgspec.Raw], model_id: str) -> None:
         size = members.pop("size", _NULL)
@@ -96,7 +101,12 @@ class XAI(Kind):
             members["aspect_ratio"] = msgspec.Raw(msgspec.json.encode(ratio))
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
-        found = await self._language(http, base_url, key) or await super().list_models(http, base_url, key)
+        try:
+            found = await self._language(http, base_url, key) or await super().list_models(http, base_url, key)
+        except ListingError as problem:
+            if problem.status in _NO_ACCESS:
+                raise NotShown(str(problem), problem.status) from None
+            raise
         if not found:
             return []
         try:

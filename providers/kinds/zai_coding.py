@@ -17,6 +17,11 @@ class ZaiCoding(Kind):
     quota = readers.ZAI_CODING
     strip = frozenset({"reasoning_effort"})
     takes_json_schema = False
+    catalog = "zai"
+    catalog_adds = True
+    catalog_owner = "zhipu"
+    modelsdev = "zai"
+    modelsdev_only = True
 
     def inject(self, body: dict[str, msgspec.Raw], model_id: str) -> None:
         body.setdefault("thinking", _THINKING)

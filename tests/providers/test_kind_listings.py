@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from providers import control
-from providers.discovery import listing
+from providers.discovery import catalog, listing
 from providers.discovery.listing import Fetched
 from providers.kinds import registry
 from providers.kinds.base import Listed
-from providers.kinds.google import RETIRED
-from providers.kinds.opencode_zen import FREE
-from providers.kinds.vertex_express import CANDIDATES
 from tests.providers import vendors
 from tests.upstream.server import Behaviour, FakeProvider, hang_up, reply, status
 
 KEY = "AIza-very-secret-key-0001"
+RETIRED = catalog.ids("google-retired")
+CANDIDATES = catalog.ids("vertex-candidates")
+FREE = [row.model_id for row in catalog.load("opencode-zen").rows if row.free]
 
 
 def fetch(kind: str, base_url: str, key: str = KEY) -> Fetched:
@@ -265,13 +265,15 @@ def test_xai_falls_back_to_the_plain_listing(broken: Behaviour):
 
 
 @pytest.mark.parametrize("code", [403, 429])
-def test_xai_says_that_the_key_may_not_list(code: int):
+@pytest.mark.parametrize("first", [None, "broken"])
+def test_the_catalog_stands_in_where_the_key_may_not_list_at_xai(code: int, first: str | None):
     with FakeProvider(models=["grok-3"]) as upstream:
-        upstream.route("GET", "/v1/language-models", status(code))
-        assert fetch("xai", upstream.url).error.startswith(f"HTTP {code}")
-        upstream.route("GET", "/v1/language-models", status(500))
-        upstream.route("GET", "/v1/models", status(code))
-        assert fetch("xai", upstream.url).error.startswith(f"HTTP {code}")
+        upstream.route("GET", "/v1/language-models", status(500 if first else code))
+        if first:
+            upstream.route("GET", "/v1/models", status(code))
+        fetched = fetch("xai", upstream.url)
+    assert fetched.error == "" and [model.model_id for model in fetched.models] == list(catalog.rows("xai"))
+    assert {model.live for model in fetched.models} <= {frozenset()}
 
 
 def test_two_empty_listings_of_xai_are_an_empty_one():
@@ -367,13 +369,13 @@ def test_nanogpt_without_the_subscription_lists_every_image_model():
 
 
 def test_opencode_zen_without_a_key_offers_the_free_models_it_lists():
-    """providers 49"""
-    free = sorted(FREE)[0]
+    """part of providers 49. OpenCode Zen."""
+    free, *unlisted = FREE
     with FakeProvider(models=["claude-opus", free, "new-free"]) as upstream:
         keyless = models("opencode-zen", upstream.url, "")
         assert not any("authorization" in request.headers for request in upstream.requests)
         keyed = models("opencode-zen", upstream.url)
-    assert list(keyless) == [free] and list(keyed) == ["claude-opus", free, "new-free"]
+    assert list(keyless) == [free] and list(keyed) == ["claude-opus", free, "new-free", *unlisted]
     assert (keyed[free].input_price_per_million, keyed[free].output_price_per_million) == (0.0, 0.0)
     assert keyed["claude-opus"].input_price_per_million is None
 

@@ -40,6 +40,7 @@ read = environment.read
         ("DEBUG_LOG_SCOPES", "Resolve,circuit-breaker", "debug_log_scopes", frozenset({"resolve", "circuit-breaker"})),
         ("LOG_FORMAT", "json", "log_format", "json"),
         ("MAX_REQUEST_SIZE", "2048", "max_request_size", 2048),
+        ("MODELSDEV_ENABLED", "no", "modelsdev_enabled", False),
         ("DEMO_READONLY", "true", "demo_readonly", True),
         ("ENABLE_PASSTHROUGH_ROUTES", "true", "enable_passthrough_routes", True),
         ("ALLOW_PASSTHROUGH_V1_ALIAS", "no", "allow_passthrough_v1_alias", False),

@@ -36,6 +36,8 @@ _DEFAULTS = {
     "ALLOWED_PROVIDER_HOSTS": "127.0.0.1,localhost",
     # Tests and loads ask more of one key and one address than anybody is given; LIMITED is for those of the limits.
     "RATE_LIMIT_ENABLED": "false",
+    # Nothing is fetched from the outside.
+    "MODELSDEV_ENABLED": "false",
 }
 LIMITED = {"RATE_LIMIT_ENABLED": "true"}
 _ADDRESS = re.compile(r"^Dashboard: (http://\S+?)/?$", re.MULTILINE)
