@@ -18,7 +18,10 @@ log = logging.getLogger("discovery")
 ATTEMPTS = 3
 ATTEMPT_SECONDS = 30.0
 WAIT_SECONDS = 3.0  # times the attempt, plus as much again by chance
-LIMIT_BYTES = 50 * 1024 * 1024
+#: Of one answer. The longest listings known are of one to three MB; eight providers are asked at once.
+LIMIT_BYTES = 16 * 1024 * 1024
+#: Commas of one answer: what is decoded takes many times the room of its text when there is little between them.
+LIMIT_COMMAS = 500_000
 #: Final at the first try: asking again can not change it.
 _FINAL = frozenset({FaultKind.FORBIDDEN, FaultKind.TOO_LARGE, FaultKind.PROTOCOL})
 
@@ -60,7 +63,7 @@ class DiscoveryHttp:
         if answer.status != 200:
             said = sanitize.clean(answer.body, sanitize.DISCOVERY_CHARACTERS, self._keys)
             raise ListingError(f"HTTP {answer.status}" + (f": {said}" if said else ""), answer.status)
-        if answer.cut:
+        if answer.cut or answer.body.count(b",") > LIMIT_COMMAS:
             raise ListingError("the answer is too large", 200)
         try:
             return json.loads(answer.body)

@@ -9,7 +9,7 @@ from providers import control, sanitize
 from providers.discovery import catalog, enrich, modelsdev, store
 from providers.discovery.classify import classify
 from providers.discovery.http import DiscoveryHttp
-from providers.kinds.base import Kind, Listed, ListingError, NotShown
+from providers.kinds.base import MOST_MODELS, TOO_MANY, Kind, Listed, ListingError, NotShown
 
 log = logging.getLogger("discovery")
 
@@ -37,6 +37,14 @@ class Fetched:
         return bool(self.listing_problem or self.access_problem)
 
 
+def _bounded(models: list[Listed]) -> list[Listed]:
+    """Those that can be stored. Raises ListingError for more of them than a listing may have."""
+    usable = store.usable(models)
+    if len(usable) > MOST_MODELS:
+        raise ListingError(TOO_MANY, 200)
+    return usable
+
+
 async def fetch(name: str, kind: Kind, base_url: str, key: str, *, seconds: float, **http: Any) -> Fetched:
     """Ask the provider *name* for its models and whether the key works. Never raises; every text is masked.
 
@@ -47,7 +55,7 @@ async def fetch(name: str, kind: Kind, base_url: str, key: str, *, seconds: floa
             caller = DiscoveryHttp(control.client(), (key,), **http)
             rows = catalog.rows(kind.catalog)
             try:
-                listed = enrich.mark_live(store.usable(await kind.list_models(caller, base_url, key)))
+                listed = enrich.mark_live(_bounded(await kind.list_models(caller, base_url, key)))
             except NotShown:
                 listed = catalog.alone(kind, rows)
             access = await kind.check_access(caller, base_url, key)

@@ -13,6 +13,9 @@ CHAT_PATH = "/chat/completions"
 EMBEDDINGS_PATH = "/embeddings"
 RERANK_PATH = "/rerank"
 COHERE_LAYER = "/compatibility/v1"
+#: A listing of more is none: it would be written row by row. The largest vendors list less than a thousand.
+MOST_MODELS = 20_000
+TOO_MANY = f"the listing has more than {MOST_MODELS} models"
 #: How a chat request is spoken: OpenAI chat completions, Anthropic Messages, Gemini generateContent.
 Dialect = Literal["chat", "messages", "gemini"]
 
@@ -98,10 +101,12 @@ def stub(model_id: str, owned_by: str = "", **more: Any) -> Listed:
 
 
 def entries(payload: Any, member: str) -> list[dict[str, Any]]:
-    """The objects in the list *member* of a listing. Raises ListingError when there is no such list."""
+    """The objects in the list *member* of a listing. Raises ListingError when there is none, or no end of them."""
     found = payload.get(member) if isinstance(payload, dict) else None
     if not isinstance(found, list):
         raise ListingError(f"the listing has no list named {member}")
+    if len(found) > MOST_MODELS:
+        raise ListingError(TOO_MANY, 200)
     return [entry for entry in found if isinstance(entry, dict)]
 
 

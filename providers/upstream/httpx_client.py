@@ -229,7 +229,8 @@ class HttpxResponse:
                     text = f"{self._name}: body over {limit} bytes"
                     raise UpstreamError(FaultKind.TOO_LARGE, text, request_written=True)
         except UpstreamError as problem:
-            problem.partial = bytes(body[:limit])
+            del body[limit:]
+            problem.partial = bytes(body)
             self.close()
             raise
         return bytes(body)

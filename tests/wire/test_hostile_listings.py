@@ -1,0 +1,259 @@
+"""Listings that are none, from a running product's point of view: inventory kept, the reason shown, memory bounded."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.upstream.behaviours import Behaviour, Wire, head, http_chunk
+from tests.upstream.server import (
+    FakeProvider,
+    answer,
+    half_json,
+    hang_up,
+    html,
+    pieces,
+    raw,
+    redirect,
+    reply,
+    status,
+    wrong_length,
+)
+from tests.wire.product import Product
+
+MODELS = ["kept-1", "kept-2", "kept-3"]
+KEY = "sk-hostile-0123456789abcdef"
+PATH = ("GET", "/v1/models")
+MEGABYTE = 10**6
+#: Megabytes that one listing may add to the process at most: what is read of it, once as pieces and once joined; and
+#: what is decoded.
+ROOM = 150.0
+
+
+def flood(entry: bytes, total: int) -> Behaviour:
+    """A listing of *total* bytes that never closes its brackets."""
+
+    async def behave(wire: Wire) -> None:
+        await wire.write(head(200, [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]))
+        await wire.write(http_chunk(b'{"object":"list","data":['))
+        block = entry * (65536 // len(entry))
+        for _ in range(total // len(block)):
+            await wire.write(http_chunk(block))
+        await wire.write(http_chunk(entry.rstrip(b",") + b"]}") + b"0\r\n\r\n")
+
+    return behave
+
+
+def crowd(models: int) -> Behaviour:
+    """A listing that holds little and is much once it is decoded."""
+    return reply(200, b'{"data":[%s]}' % b",".join(b'{"id":"%d"}' % n for n in range(models)))
+
+
+def drip(every: float) -> Behaviour:
+    """A listing of one byte in a while, without an end."""
+
+    async def behave(wire: Wire) -> None:
+        await wire.write(head(200, [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]))
+        await wire.write(http_chunk(b'{"object":"list","data":['))
+        for _ in range(1000):
+            await wire.write(http_chunk(b" "))
+            await wire.sleep(every)
+
+    return behave
+
+
+class Yard:
+    """One product; *bad* lists what a test says, *good* is well."""
+
+    def __init__(self, product: Product, bad: FakeProvider, good: FakeProvider) -> None:
+        self.product, self.bad, self.good = product, bad, good
+        self.ids: dict[str, str] = {}
+        for name, upstream in (("Bad", bad), ("Good", good)):
+            self.add(name, upstream)
+        self.key = self.admin("POST", "/api/virtual-keys", json={"name": "yard"}).json()["key"]
+
+    def admin(self, method: str, path: str, **kwargs: Any) -> Any:
+        response = self.product.api(method, path, timeout=200.0, **kwargs)
+        assert response.status_code < 300, (path, response.status_code, response.text)
+        return response
+
+    def add(self, name: str, upstream: FakeProvider) -> None:
+        body = {"name": name, "provider_type": "custom", "base_url": upstream.url, "api_key": KEY}
+        self.ids[name] = self.admin("POST", "/api/providers", json=body).json()["id"]
+        self.admin("POST", f"/api/providers/{self.ids[name]}/discover")
+
+    def discover(self, name: str = "Bad") -> int:
+        path = f"/api/providers/{self.ids[name]}/discover"
+        return self.product.api("POST", path, timeout=200.0).status_code
+
+    def shown(self, name: str = "Bad") -> dict[str, Any]:
+        rows = self.admin("GET", "/api/providers").json()
+        found: dict[str, Any] = next(row for row in rows if row["name"] == name)
+        return found
+
+    def on(self, name: str = "Bad") -> list[str]:
+        """The ids of the provider's models, all of which are on."""
+        rows = self.admin("GET", f"/api/models?provider_id={self.ids[name]}").json()
+        assert all(row["enabled"] for row in rows)
+        return [row["model_id"] for row in rows]
+
+    def serves(self, name: str = "Bad") -> bool:
+        body = {"model": f"{name}/{MODELS[0]}", "messages": [{"role": "user", "content": "hi"}]}
+        headers = {"Authorization": f"Bearer {self.key}"}
+        return self.product.http.post(f"{self.product.url}/v1/chat/completions", json=body, headers=headers).is_success
+
+    def mend(self) -> None:
+        for upstream in (self.bad, self.good):
+            upstream.listen()
+            upstream._routes.pop(PATH, None)
+
+    def memory(self) -> float:
+        """Resident, MB."""
+        text = Path(f"/proc/{self.product.process.pid}/status").read_text()
+        return int(text.partition("VmRSS:")[2].split()[0]) * 1024 / MEGABYTE
+
+
+@pytest.fixture(scope="module")
+def shared_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    with ExitStack() as stack:
+        bad, good = (stack.enter_context(FakeProvider(models=MODELS)) for _ in range(2))
+        for upstream in (bad, good):
+            upstream.script(answer("here"))
+        env = {"MODELSDEV_ENABLED": "false", "PROVIDER_RECHECK_INTERVAL": "0"}
+        yield Yard(stack.enter_context(Product(tmp_path_factory.mktemp("yard"), env)), bad, good)
+
+
+@pytest.fixture
+def yard(shared_yard: Yard) -> Iterator[Yard]:
+    yield shared_yard
+    shared_yard.mend()
+    for name in shared_yard.ids:
+        assert shared_yard.discover(name) == 200
+        assert shared_yard.shown(name)["health"] == "healthy" and not shared_yard.shown(name)["inventory_stale"]
+
+
+class Peak(threading.Thread):
+    """The most memory a process has used since it began."""
+
+    def __init__(self, yard: Yard) -> None:
+        super().__init__(daemon=True)
+        self.before = self.most = yard.memory()
+        self._yard, self._over = yard, threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(0.01):
+            self.most = max(self.most, self._yard.memory())
+
+    def __enter__(self) -> "Peak":
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        self.join()
+
+    @property
+    def grown(self) -> float:
+        return self.most - self.before
+
+
+LISTED = json.dumps({"object": "list", "data": [{"id": name} for name in MODELS]})
+TOO_LARGE, TOO_MANY = "the answer is too large", "the listing has more than 20000 models"
+HOSTILE: dict[str, tuple[Behaviour, str]] = {
+    "401": (status(401, {"error": {"message": f"bad key {KEY}"}}), "HTTP 401: "),
+    "403": (html(403), "HTTP 403: "),
+    "HTML for JSON": (html(200, "<html><body>Sign in</body></html>"), "the answer is not JSON"),
+    "half JSON": (half_json(), "the answer is not JSON"),
+    "deep JSON": (reply(200, b"[" * 200_000), "the answer is not JSON"),
+    "a list": (reply(200, b"[]"), "the listing has no list named data"),
+    "no list": (reply(200, {"object": "list", "data": {"id": "x"}}), "the listing has no list named data"),
+    "null": (reply(200, b"null"), "the listing has no list named data"),
+    "nothing": (reply(200, b""), "the answer is not JSON"),
+    "endless head": (pieces(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 2_000_000, 65536, 0.0), ""),
+    "a private address": (redirect("http://10.0.0.1/v1/models"), "refused connection to private/reserved IP 10.0.0.1"),
+    "the metadata service": (redirect("http://169.254.169.254/latest"), "refused connection to private/reserved IP"),
+    "a file": (redirect("file:///etc/passwd"), "refused to follow a redirect"),
+    "100 MB": (flood(b'{"id":"one-of-a-flood","object":"model","owned_by":"x"},', 100 * MEGABYTE), TOO_LARGE),
+    "a million models": (crowd(10**6), TOO_LARGE),
+    "400,000 models": (crowd(400_000), TOO_MANY),
+}
+#: Tried again, which takes its time.
+BROKEN = {"hung up": hang_up(), "cut": wrong_length(40), "500": status(500), "no HTTP": raw(b"SSH-2.0-x\r\n")}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_listing_that_is_none_costs_no_model_and_says_why(yard: Yard, case: str):
+    """part of providers 75"""
+    behaviour, reason = HOSTILE[case]
+    yard.bad.route(*PATH, behaviour)
+    with Peak(yard) as peak:
+        assert yard.discover() == 500
+    assert peak.grown < ROOM
+    shown = yard.shown()
+    assert shown["last_model_fetch_error"].startswith(reason) and shown["last_model_fetch_error"]
+    assert shown["health"] == "degraded" and shown["inventory_stale"] and shown["model_count"] == len(MODELS)
+    assert KEY not in json.dumps(shown) and KEY not in yard.product.output
+    assert yard.on() == MODELS and yard.serves()
+
+
+@pytest.mark.parametrize("empty", [b'{"object":"list","data":[]}', b'{"data":[{},{"id":""},{"id":null},7]}'])
+def test_a_listing_without_models_is_no_inventory(yard: Yard, empty: bytes):
+    """part of providers 28"""
+    yard.bad.route(*PATH, reply(200, empty))
+    assert yard.discover() == 200
+    shown = yard.shown()
+    assert shown["last_model_fetch_error"] == "provider returned no models" and shown["health"] == "degraded"
+    assert yard.on() == MODELS and yard.serves()
+
+
+def test_the_content_type_is_not_believed(yard: Yard):
+    yard.bad.route(*PATH, reply(200, LISTED, content_type="text/html"))
+    assert yard.discover() == 200 and yard.shown()["last_model_fetch_error"] == ""
+
+
+def test_ids_that_nobody_could_ask_for_are_left_out(yard: Yard):
+    odd = ["x" * 600, "line\nbreak", "nul\x00", "", MODELS[0], MODELS[0], 7, None, {"id": 1}]
+    yard.bad.route(*PATH, reply(200, {"data": [{"id": one} for one in odd] + [{"id": name} for name in MODELS]}))
+    assert yard.discover() == 200
+    assert yard.on() == MODELS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240, func_only=True)
+def test_listings_that_never_end_or_never_come_are_left_in_time(yard: Yard):
+    """One byte a second is cut off by the clock; a broken and a refused connection are tried again, then told."""
+    yard.bad.route(*PATH, drip(1.0))
+    began = time.monotonic()
+    assert yard.discover() == 500
+    assert time.monotonic() - began < 130
+    assert yard.shown()["last_model_fetch_error"] and yard.on() == MODELS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120, func_only=True)
+@pytest.mark.parametrize("outage", ["refused", *BROKEN])
+def test_an_outage_of_every_listing_marks_nobody(yard: Yard, outage: str):
+    """part of providers 58"""
+    for upstream in (yard.bad, yard.good):
+        if outage == "refused":
+            upstream.refuse()
+        else:
+            broken = {
+                "hung up": hang_up(),
+                "cut": wrong_length(40),
+                "500": status(500),
+                "no HTTP": raw(b"SSH-2.0-x\r\n"),
+            }
+            upstream.route(*PATH, broken[outage])
+    told = yard.admin("POST", "/api/providers/discover-all").json()
+    assert (told["failed"], told["succeeded"]) == (2, 0)
+    for name in ("Bad", "Good"):
+        shown = yard.shown(name)
+        assert shown["last_model_fetch_error"] and shown["health"] == "degraded" and not shown["inventory_stale"]
+        assert yard.on(name) == MODELS
+    assert outage == "refused" or yard.serves()
