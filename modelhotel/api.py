@@ -1,6 +1,7 @@
 """The admin API: authentication in front of everything, one way of answering errors, every app's router."""
 
 import logging
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,8 +20,9 @@ from ninja.parser import Parser
 from failover.api import router as groups_router
 from modelhotel.accounts.api import public as public_router
 from modelhotel.accounts.api import router as auth_router
-from modelhotel.accounts.authentication import STAFF
+from modelhotel.accounts.authentication import STAFF, Granted
 from modelhotel.accounts.identity import log_path
+from modelhotel.accounts.users_api import router as users_router
 from modelhotel.core import version, webapi
 from modelhotel.core.faults import Refusal
 from modelhotel.ops.system_api import router as system_router
@@ -135,9 +137,20 @@ def _with_optional_slash(patterns: Iterable[URLPattern | URLResolver]) -> list[U
     return found
 
 
+_ID = "[0-9A-Fa-f-]{32,36}"
+#: What is open to accounts without staff status as well, by their grants (operations.md 1); all else is for staff.
+_GRANTED = {
+    "/providers": Granted("virtual_keys", "usage", only=re.compile(f"/api/providers(/{_ID})?/?")),
+    "/models": Granted("models", "chat", "usage", only=re.compile("/api/models(/cursor)?/?")),
+    "/virtual-keys": Granted("virtual_keys", reads=False),
+    "/logs": Granted("logs"),
+    "/stats": Granted("usage"),
+}
+
 for _prefix, _router in (
     ("/auth", auth_router),
     ("", public_router),
+    ("/users", users_router),
     ("/settings", settings_router),
     ("/providers", quotas_router),  # before the id of a provider
     ("/providers", providers_router),
@@ -150,7 +163,7 @@ for _prefix, _router in (
     ("/stats", stats_router),
     ("", system_router),
 ):
-    api.add_router(_prefix, _router)
+    api.add_router(_prefix, _router, auth=_GRANTED.get(_prefix, STAFF))
 _patterns, _app_name, _namespace = api.urls
 #: For ``urls.py``: every endpoint under ``/api/``, and the one line for what is none.
 urls = ([path("", _unknown), *_with_optional_slash(_patterns)], _app_name, _namespace)

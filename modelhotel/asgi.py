@@ -18,6 +18,7 @@ from django.conf import settings  # noqa: E402
 from modelhotel.core.headers import cors_headers, origin_of, security_headers  # noqa: E402
 from modelhotel.ops import services, static  # noqa: E402
 from modelhotel.ops.asgi_types import App, Scope  # noqa: E402
+from modelhotel.ops.chat import Chat  # noqa: E402
 from modelhotel.ops.eventstream import EventStream  # noqa: E402
 from modelhotel.ops.front import BodyLimit, EventStreams, Front, Lifespan  # noqa: E402
 from modelhotel.ops.health import Health  # noqa: E402
@@ -55,7 +56,7 @@ lifecycle = Lifecycle(settings.MH, health, services.services)
 application = Front(
     data=data_plane.application,
     events=EventStreams(_limited(EventStream.as_asgi())),
-    control=_limited(_behind_static(cast(App, django))),
+    control=Chat(_limited(_behind_static(cast(App, django)))),
     health=health,
     lifespan=Lifespan(lifecycle.start, lifecycle.stop, _close),
     headers=_headers_to,

@@ -13,14 +13,19 @@ from modelhotel.core.limitfields import LimitFields
 
 
 class User(LimitFields, AbstractUser):
-    """An account of the dashboard. Administrator: superuser; viewer: staff with view permissions only."""
+    """An account of the dashboard. Administrator: superuser; viewer: staff with view permissions only; user: neither,
+    with grants (``accounts/grants.py``). *allowed_providers*: ids, None = every provider."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     display_name = models.CharField(max_length=128, blank=True, default="")
-    allowed_providers = models.JSONField(null=True, blank=True, editable=False)
+    allowed_providers = models.JSONField(null=True, blank=True)
 
     class Meta(LimitFields.Meta):
         db_table = "users"
+        permissions = [
+            ("use_chat", "Can chat through the dashboard"),
+            ("see_usage", "Can see statistics of its own requests"),
+        ]
         constraints = [
             *LimitFields.Meta.constraints,
             models.UniqueConstraint(Lower("username"), name="users_username_any_case"),

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from modelhotel.core.faults import Refusal
-from modelhotel.core.webapi import Body, actor_of
+from modelhotel.core.webapi import Body, actor_of, allowed_of
 from providers import connection, queries, verbs
 from providers.discovery.scan import SCANNER, Result
 from providers.model_verbs import parse_id
@@ -62,8 +62,9 @@ def find(provider_id: str) -> Provider:
 
 @router.get("")
 def list_providers(request: HttpRequest, totals: str = "") -> HttpResponse:
-    """``totals=false`` leaves the token totals out: they look through the request log."""
-    return answer(queries.all_providers(totals=totals != "false"))
+    """``totals=false`` leaves the token totals out: they look through the request log, of everybody."""
+    shown = totals != "false" and actor_of(request).role != "user"
+    return answer(queries.all_providers(totals=shown, allowed=allowed_of(request)))
 
 
 @router.post("")
@@ -97,7 +98,10 @@ def _line(result: Result) -> dict[str, Any]:
 
 @router.get("/{provider_id}")
 def get_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
-    return answer(queries.one_provider(find(provider_id)))
+    row, allowed = find(provider_id), allowed_of(request)
+    if allowed is not None and str(row.pk) not in allowed:
+        raise Refusal(404, verbs.NOT_FOUND)
+    return answer(queries.one_provider(row, totals=actor_of(request).role != "user"))
 
 
 @router.get("/{provider_id}/dependents")

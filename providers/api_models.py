@@ -5,7 +5,7 @@ from ninja import Router
 
 from modelhotel.core.faults import Refusal
 from modelhotel.core.ids import parse_uuid
-from modelhotel.core.webapi import Body, actor_of
+from modelhotel.core.webapi import Body, actor_of, allowed_of
 from providers import model_pages, model_test, model_verbs, ports, queries
 from providers.api import answer
 from providers.models import Model
@@ -32,6 +32,9 @@ class Ids(Body):
 @router.get("")
 def list_models(request: HttpRequest, provider_id: str = "", provider_enabled: str = "") -> HttpResponse:
     rows = Model.objects.select_related("provider").order_by("model_id", "id")
+    allowed = allowed_of(request)
+    if allowed is not None:
+        rows = rows.filter(provider_id__in=allowed)
     if provider_id:
         wanted = parse_uuid(provider_id)
         if wanted is None:
@@ -72,7 +75,7 @@ def page_of_models(
         outputs,
         cursor,
     )
-    return answer(model_pages.page(asked))
+    return answer(model_pages.page(asked, allowed_of(request)))
 
 
 @router.post("/bulk-delete")

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -135,13 +136,18 @@ def _beyond(rows: "QuerySet[Any]", cursor: Cursor, upwards: bool) -> "QuerySet[A
     )
 
 
-def page(asked: Asked) -> dict[str, Any]:
-    """One page with its totals and cursors. Raises Refusal for an unreadable cursor."""
+def page(asked: Asked, allowed: Collection[str] | None = None) -> dict[str, Any]:
+    """One page with its totals and cursors. *allowed*: the providers whoever asks may know of, None = all.
+
+    Raises Refusal for an unreadable cursor.
+    """
     cursor = decode(asked.cursor) if asked.cursor else None
     sort_by = cursor.sort_by if cursor else (asked.sort_by if asked.sort_by in SORTS else "name")
     limit = int(asked.limit) if asked.limit.isascii() and asked.limit.isdigit() and len(asked.limit) < 4 else 0
     limit = limit if 1 <= limit <= LIMIT_MAX else LIMIT_DEFAULT
     matching = filtered(asked)
+    if allowed is not None:
+        matching = matching.filter(provider_id__in=allowed)
     rows: QuerySet[Any] = matching.annotate(sort_value=SORTS[sort_by])
     backwards = cursor is not None and asked.direction == "before"
     upwards = (asked.sort_dir != "desc") != backwards

@@ -1,5 +1,6 @@
 """Providers and models as the admin API and the pages show them."""
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -10,9 +11,10 @@ from providers import health, ports
 from providers.models import Model, Provider
 
 
-def provider_rows() -> list[Provider]:
-    """Newest first, each with ``model_count``."""
-    return list(Provider.objects.annotate(model_count=Count("models")).order_by("-created_at", "-id"))
+def provider_rows(allowed: Collection[str] | None = None) -> list[Provider]:
+    """Newest first, each with ``model_count``; of *allowed* only, None = all."""
+    rows = Provider.objects.annotate(model_count=Count("models")).order_by("-created_at", "-id")
+    return list(rows if allowed is None else rows.filter(pk__in=allowed))
 
 
 def masked_key(row: Provider) -> str:
@@ -64,8 +66,11 @@ def _cap_object(cap: ports.LastCap | None) -> dict[str, Any] | None:
     return {"phrase": cap.phrase, "model": cap.model, "at": rfc3339(cap.at), "entitled": cap.entitled}
 
 
-def all_providers(*, totals: bool = True) -> list[dict[str, Any]]:
-    """Newest first. Without *totals* the request log is left alone and ``total_tokens`` is null."""
+def all_providers(*, totals: bool = True, allowed: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """Newest first. Without *totals* the request log is left alone and ``total_tokens`` is null.
+
+    *allowed*: the providers whoever asks may know of, None = all.
+    """
     tokens = ports.logs.provider_tokens() if totals else None
     limits = ports.inflight_limits()
     return [
@@ -75,14 +80,14 @@ def all_providers(*, totals: bool = True) -> list[dict[str, Any]]:
             None if tokens is None else tokens.get(str(row.pk), 0),
             limits.get(str(row.pk)),
         )
-        for row in provider_rows()
+        for row in provider_rows(allowed)
     ]
 
 
-def one_provider(row: Provider) -> dict[str, Any]:
+def one_provider(row: Provider, *, totals: bool = True) -> dict[str, Any]:
     count = Model.objects.filter(provider=row).count()
-    tokens, limits = ports.logs.provider_tokens(), ports.inflight_limits()
-    return provider_object(row, count, tokens.get(str(row.pk), 0), limits.get(str(row.pk)))
+    tokens = ports.logs.provider_tokens().get(str(row.pk), 0) if totals else None
+    return provider_object(row, count, tokens, ports.inflight_limits().get(str(row.pk)))
 
 
 def dependents(row: Provider) -> dict[str, Any]:

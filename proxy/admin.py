@@ -8,90 +8,27 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from unfold.widgets import (
-    UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanSwitchWidget,
-)
+from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
-from modelhotel.core.limitbounds import PERIODS
-from modelhotel.core.verbadmin import VerbAdmin, VerbForm, actor_of, before_delete, column, moment, value_column
+from modelhotel.core.verbadmin import VerbAdmin, actor_of, before_delete, column, moment, value_column
 from providers.cache import SNAPSHOT
 from providers.models import Provider
 from proxy import verbs
 from proxy.limits.fields import FIELDS
+from proxy.limits.forms import LimitedForm, allowed, allowed_now
 from proxy.models import VirtualKey
 
 
-class KeyForm(VerbForm):
+class KeyForm(LimitedForm):
     name = forms.CharField(widget=UnfoldAdminTextInputWidget, required=False, strip=False)
-    every_provider = forms.BooleanField(
-        label="Every provider",
-        required=False,
-        initial=True,
-        widget=UnfoldBooleanSwitchWidget,
-        help_text="Also those that are added later. Off: only the ones chosen here.",
-    )
-    allowed_providers = forms.MultipleChoiceField(
-        label="Allowed providers", required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget
-    )
     strip_reasoning = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget,
         help_text="Answers come without the model's reasoning.",
     )
 
-    rate_limit_rps = forms.FloatField(
-        label="Requests per second",
-        required=False,
-        widget=UnfoldAdminDecimalFieldWidget,
-        help_text="0 is unlimited. Empty, here and below: as the settings say.",
-    )
-    rate_limit_burst = forms.IntegerField(
-        label="Burst",
-        required=False,
-        widget=UnfoldAdminIntegerFieldWidget,
-        help_text="Requests at once after a quiet time.",
-    )
-    rate_limit_tpm = forms.IntegerField(
-        label="Tokens per minute",
-        required=False,
-        widget=UnfoldAdminIntegerFieldWidget,
-        help_text="Prompt and completion together.",
-    )
-    budget_usd = forms.FloatField(
-        label="Budget",
-        required=False,
-        widget=UnfoldAdminDecimalFieldWidget,
-        help_text="Dollars in a period, at the prices of the models. Requests beyond it are refused. Empty: none.",
-    )
-    budget_period = forms.ChoiceField(
-        label="Budget period",
-        required=False,
-        choices=[("", "No budget"), *((name, f"Per {name}, UTC") for name in PERIODS)],
-        widget=UnfoldAdminSelectWidget,
-    )
-
     class Meta:
         fields = ("name", "allowed_providers", "strip_reasoning", *FIELDS)
-
-    def clean_budget_period(self) -> str | None:
-        return self.cleaned_data["budget_period"] or None
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        rows = Provider.objects.order_by("name").values_list("pk", "name")
-        self.fields["allowed_providers"].choices = [(str(pk), name) for pk, name in rows]  # type: ignore[attr-defined]
-        if not self.instance._state.adding:
-            self.initial["every_provider"] = self.instance.allowed_providers is None
-
-
-def _allowed(data: dict[str, Any]) -> list[str] | None:
-    """None = every provider; the verb refuses an empty list."""
-    return None if data["every_provider"] else data["allowed_providers"]
 
 
 @admin.register(VirtualKey)
@@ -122,7 +59,7 @@ class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
     # -- verbs
 
     def verb_create(self, request: HttpRequest, data: dict[str, Any]) -> VirtualKey:
-        given = {"name": data["name"], "allowed_providers": _allowed(data), "strip_reasoning": data["strip_reasoning"]}
+        given = {"name": data["name"], "allowed_providers": allowed(data), "strip_reasoning": data["strip_reasoning"]}
         given |= {name: data[name] for name in FIELDS if name in data}
         key, plain = verbs.create(given, actor_of(request))
         request.plain_key = plain  # type: ignore[attr-defined]
@@ -131,8 +68,7 @@ class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
     def verb_update(self, request: HttpRequest, obj: VirtualKey, data: dict[str, Any]) -> VirtualKey:
         given: dict[str, Any] = {name: data[name] for name in ("name", "strip_reasoning", *FIELDS) if name in data}
         if "every_provider" in data or "allowed_providers" in data:
-            shown = {"every_provider": obj.allowed_providers is None, "allowed_providers": obj.allowed_providers or []}
-            given["allowed_providers"] = _allowed({**shown, **data})
+            given["allowed_providers"] = allowed_now(obj, data)
         return verbs.update(str(obj.pk), given, actor_of(request))
 
     def verb_delete(self, request: HttpRequest, objects: list[VirtualKey]) -> int:

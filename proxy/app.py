@@ -6,7 +6,7 @@ No middleware, no ORM, no thread hop per request: what a request needs is in mem
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from proxy.authentication import authenticate, known
 from proxy.call import INTERNAL, Call
 from proxy.endpoints import ENDPOINTS, Endpoint
 from proxy.exchange import Exchange, Receive, Scope, Send
+from proxy.keys import KeyRow
 from proxy.limits.gate import LIMITER
 from proxy.stream.relay import RESTARTING
 from proxy.trail import Trail
@@ -65,6 +66,27 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
             await call.say(INTERNAL)
 
 
+async def dashboard(
+    scope: Scope, receive: Receive, send: Send, signed_in: Callable[[Call], Awaitable[KeyRow | None]]
+) -> None:
+    """A chat completion that a signed-in account asks for (v1-api 5.8): the gates and the walk of ``/v1``.
+
+    *signed_in* gives what stands in for the virtual key; None when it has answered itself.
+    """
+    call = Call(scope, receive, send)
+    try:
+        asked = LIMITER.address(call)
+        if asked is not None and not await asked:
+            return
+        key = await signed_in(call)
+        if key is not None:
+            await _ask(call, endpoints.CHAT, key)
+    except Exception:
+        log.exception("proxy: request failed", extra={"attrs": {"request": call.request_hash}})
+        if not call.answered:
+            await call.say(INTERNAL)
+
+
 def _route(call: Call, method: str, path: str, endpoint: Endpoint | None) -> Coroutine[Any, Any, None]:
     """What answers the request: the next gate, or a refusal."""
     if endpoint is not None:
@@ -95,8 +117,9 @@ def _route(call: Call, method: str, path: str, endpoint: Endpoint | None) -> Cor
 # -- POST: what asks a provider
 
 
-async def _ask(call: Call, endpoint: Endpoint) -> None:
-    key = known(call) or await authenticate(call)
+async def _ask(call: Call, endpoint: Endpoint, key: KeyRow | None = None) -> None:
+    """*key*: what stands in for one where a signed-in account asks."""
+    key = key or known(call) or await authenticate(call)
     if key is None:
         return
     asked = LIMITER.admit(call, key, spends=True)
@@ -104,7 +127,8 @@ async def _ask(call: Call, endpoint: Endpoint) -> None:
         return
     call.answered = True  # from here on by the exchange
     draft = Draft(endpoint.family, request_hash=call.request_hash, arrival=call.arrival)
-    draft.virtual_key_id, draft.virtual_key_name, draft.owner_user_id = key.id, key.name, key.owner_user_id
+    draft.virtual_key_id = None if key.session else key.id
+    draft.virtual_key_name, draft.owner_user_id = key.name, key.owner_user_id
     draft.client_ip = call.client
     exchange = Exchange(
         call.scope, call.receive, call.send, draft=draft, opts=call.opts, key=key, headers=call.base, endpoint=endpoint

@@ -36,24 +36,30 @@ class KeyRow:
     limits: Limits = NO_LIMITS
     owner_limits: Limits | None = None
     owner_name: str = ""
+    #: No key at all: a signed-in account asks, and *id* and *name* are the route's (v1-api 5.8).
+    session: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyTable:
-    """Every key by the SHA-256 (lower-case hex) of its text. *ready* is False before the first build."""
+class Owner(NamedTuple):
+    """An account, as far as requests are concerned."""
 
-    by_hash: Mapping[str, KeyRow] = field(default_factory=dict)
-    ready: bool = False
-
-
-class _Owner(NamedTuple):
     name: str
     active: bool
     allowed: list[str] | None
     limits: Limits | None
 
 
-_NOBODY = _Owner("", True, None, None)
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyTable:
+    """Every key by the SHA-256 (lower-case hex) of its text, every account by its id. *ready* is False before the
+    first build."""
+
+    by_hash: Mapping[str, KeyRow] = field(default_factory=dict)
+    ready: bool = False
+    owners: Mapping[str, Owner] = field(default_factory=dict)
+
+
+_NOBODY = Owner("", True, None, None)
 
 
 def hash_of(key: bytes) -> str:
@@ -68,7 +74,7 @@ def build() -> KeyTable:
     from proxy.models import VirtualKey
 
     owners = {
-        str(pk): _Owner(name, active, allowed, Limits(*limits))
+        str(pk): Owner(name, active, allowed, Limits(*limits))
         for pk, name, active, allowed, *limits in get_user_model().objects.values_list(
             "pk", "username", "is_active", "allowed_providers", *FIELDS
         )
@@ -90,7 +96,30 @@ def build() -> KeyTable:
             owner_limits=owner.limits,
             owner_name=owner.name,
         )
-    return KeyTable(rows, ready=True)
+    return KeyTable(rows, ready=True, owners=owners)
+
+
+def of_account(route: str, user_id: str | None) -> KeyRow | None:
+    """What stands in for a key where the account *user_id* (None: the admin token) asks through the dashboard.
+
+    The rate is counted per *route*; the account's own caps and providers apply as with a key. None: no such account
+    is enabled (any more).
+    """
+    owner = SNAPSHOT.current.owners.get(user_id) if user_id is not None else _NOBODY
+    if owner is None or not owner.active:
+        return None
+    return KeyRow(
+        id=route,
+        name=route,
+        hash=f"{route} {user_id or ''}",
+        allowed=intersect(None, owner.allowed),
+        strip_reasoning=False,
+        owner_user_id=user_id,
+        owner_disabled=False,
+        owner_limits=owner.limits,
+        owner_name=owner.name,
+        session=True,
+    )
 
 
 def intersect(one: list[str] | None, other: list[str] | None) -> frozenset[str] | None:

@@ -57,7 +57,7 @@ class Meter:
 
     def add(self, key: KeyRow, tokens: int) -> None:
         """*tokens* go to the key's running total, together with "used now"; 0 or less writes nothing."""
-        if tokens > 0:
+        if tokens > 0 and not key.session:
             self._uses.append((key, tokens))
 
     def touch(self, key: KeyRow) -> None:

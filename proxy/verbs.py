@@ -63,7 +63,7 @@ def create(given: Mapping[str, Any], actor: Actor) -> tuple[VirtualKey, str]:
     """
     name = checked_name(given.get("name", ""))
     limits = fields.merged(given, {})
-    listed = _providers(given.get("allowed_providers"))
+    listed = provider_list(given.get("allowed_providers"))
     plain = KEY_PREFIX + secrets.token_hex(KEY_BYTES)
     with transaction.atomic():
         owner = _owner(actor.user_id if actor.role == "user" else given.get("owner_user_id"))
@@ -88,7 +88,7 @@ def update(target: str, given: Mapping[str, Any], actor: Actor) -> VirtualKey:
     """Change the members of *given* (those of ``create``), nothing else. Raises Refusal."""
     wanted = key_id(target)
     name = checked_name(given["name"]) if "name" in given else None
-    listed = _providers(given.get("allowed_providers"))
+    listed = provider_list(given.get("allowed_providers"))
     with transaction.atomic():
         key = visible(actor).select_for_update(of=("self",)).filter(pk=wanted).first()
         if key is None:
@@ -164,8 +164,8 @@ def checked_name(text: object) -> str:
     return name
 
 
-def _providers(listed: object) -> list[str] | None:
-    """Canonical ids, first of equals. Raises Refusal."""
+def provider_list(listed: object) -> list[str] | None:
+    """Canonical ids, first of equals; None = every provider. Raises Refusal."""
     if listed is None:
         return None
     if not isinstance(listed, list | tuple) or not listed:

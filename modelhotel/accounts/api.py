@@ -1,13 +1,13 @@
-"""``/api/auth`` and ``/api/public-config``: signing in with the admin token, signing out, who am I."""
+"""``/api/auth`` and ``/api/public-config``: signing in with the admin token or a password, signing out, who am I."""
 
 import logging
 from typing import Any, cast
 
-from django.contrib.auth import login, logout
+from django.contrib.auth import login, logout, update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from modelhotel.accounts import admin_token, demo, sessions, throttles, verbs
+from modelhotel.accounts import admin_token, demo, sessions, throttles, users, verbs
 from modelhotel.accounts.authentication import SIGNED_IN, address_of, by_cookie
 from modelhotel.accounts.identity import Credentials, Identity, bearer_of, of_session
 from modelhotel.core import events, webapi
@@ -24,6 +24,16 @@ public = Router(tags=["auth"])
 
 class AdminExchange(webapi.Body):
     admin_token: str
+
+
+class Login(webapi.Body):
+    username: str
+    password: str
+
+
+class OwnPassword(webapi.Body):
+    current_password: str
+    new_password: str
 
 
 def check_token(request: HttpRequest, token: str) -> bool:
@@ -52,6 +62,49 @@ def admin_exchange(request: HttpRequest, body: AdminExchange) -> dict[str, bool]
     if not check_token(request, body.admin_token):
         raise Refusal(401, "unauthorized")
     open_session(request, verbs.ensure_admin(actor=ADMIN), by_token=True)
+    return {"success": True}
+
+
+@router.get("/status", auth=None, summary="Whether there are accounts to sign in with")
+def status(request: HttpRequest) -> dict[str, bool]:
+    return {"enabled": User.objects.filter(is_active=True).exists()}
+
+
+@router.post("/login", auth=None, summary="Sign in with user name and password")
+def sign_in(request: HttpRequest, body: Login) -> dict[str, bool]:
+    """Slowed down per address and per name; every reason for a refusal has the same text and costs the same time."""
+    tally = throttles.by_address(address_of(request)), throttles.by_name(body.username)
+    if seconds := throttles.SIGN_IN.wait(*tally):
+        raise throttles.locked(seconds)
+    user = verbs.by_password(request, body.username, body.password)
+    if user is None:
+        throttles.SIGN_IN.failed(*tally)
+        log.warning("auth: sign-in refused", extra={"attrs": {"ip": address_of(request)}})
+        raise Refusal(401, "invalid username or password")
+    throttles.SIGN_IN.succeeded(*tally)
+    open_session(request, user)
+    return {"success": True}
+
+
+@router.post("/password", auth=SIGNED_IN, summary="Change the own password")
+def change_password(request: HttpRequest, body: OwnPassword) -> dict[str, bool]:
+    """Ends the other sessions of the account; this one goes on."""
+    identity = _identity(request)
+    user = identity.user
+    if user is None or identity.by_token:
+        raise Refusal(400, "the admin token has no password: sign in with an account")
+    tally = throttles.by_name(user.username)
+    if seconds := throttles.SIGN_IN.wait(tally):
+        raise throttles.locked(seconds)
+    if not user.check_password(body.current_password):
+        throttles.SIGN_IN.failed(tally)
+        raise Refusal(401, "the current password is wrong", field="current_password")
+    throttles.SIGN_IN.succeeded(tally)
+    _, current = _own_sessions(request)
+    by_cookie = request.user == user  # asked for now: Django would find that the session belongs to the old password
+    users.set_password(user, body.new_password, identity.actor, current)
+    if by_cookie:
+        update_session_auth_hash(request, user)
     return {"success": True}
 
 

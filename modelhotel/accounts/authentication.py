@@ -1,6 +1,7 @@
 """What stands in front of every endpoint of ``/api``: who it is, whether they may, and the CSRF check."""
 
 import logging
+import re
 
 from django.contrib.auth import get_user
 from django.db import close_old_connections
@@ -105,6 +106,28 @@ class Staff(SignedIn):
         if role == "admin" or (role == "viewer" and request.method in SAFE):
             return
         raise Refusal(403, FORBIDDEN)
+
+
+class Granted(Staff):
+    """Staff, and accounts with one of *grants*: what they see is their own.
+
+    *reads*: they change nothing here. *only*: the paths that are open to them, where not all below are.
+    """
+
+    def __init__(self, *grants: str, reads: bool = True, only: re.Pattern[str] | None = None) -> None:
+        self._grants = frozenset(grants)
+        self._reads = reads
+        self._only = only
+
+    def check(self, request: HttpRequest, identity: Identity) -> None:
+        if identity.actor.role != "user":
+            return super().check(request, identity)
+        changes = self._reads and request.method not in SAFE
+        elsewhere = self._only is not None and not self._only.fullmatch(request.path)
+        if changes or elsewhere or not identity.grants & self._grants:
+            raise Refusal(403, FORBIDDEN)
+        assert identity.user is not None
+        request.allowed_providers = identity.user.allowed_providers  # type: ignore[attr-defined]
 
 
 STAFF = Staff()

@@ -4,7 +4,6 @@ import logging
 from typing import Any
 
 from django import forms
-from django.contrib.auth import authenticate
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from unfold.forms import AuthenticationForm
@@ -68,7 +67,5 @@ class SignInForm(AuthenticationForm):  # type: ignore[misc]
         return user
 
     def _by_password(self, name: str) -> User | None:
-        """User names are compared in any letter case; an unknown one costs the same work."""
-        known = User.objects.filter(username__iexact=name).values_list("username", flat=True).first()
-        user = authenticate(self.request, username=known or name, password=self.cleaned_data["password"])
-        return user if isinstance(user, User) and user.is_staff else None
+        user = verbs.by_password(self.request, name, self.cleaned_data["password"])
+        return user if user is not None and user.is_staff else None

@@ -10,7 +10,7 @@ from http.cookies import CookieError, SimpleCookie
 from django.conf import settings
 from django.contrib.sessions.backends.base import SessionBase
 
-from modelhotel.accounts import admin_token, sessions
+from modelhotel.accounts import admin_token, grants, sessions
 from modelhotel.core.actor import ADMIN, Actor
 from modelhotel.core.text import clip
 from modelhotel.models import User
@@ -18,8 +18,6 @@ from modelhotel.models import User
 NO_CREDENTIALS = "Authorization header required (Bearer token)"
 WRONG_TOKEN = "Invalid admin token"
 FORBIDDEN = "insufficient permissions"
-#: The grant of an account without staff status that lets it see its own requests.
-LOGS_PERMISSION = "requestlogs.view_requestlog"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +73,7 @@ def _cookie(text: str) -> str:
 
 
 def of_user(user: User, session: SessionBase) -> Identity:
-    actor = user.actor
-    grants = frozenset({"logs"}) if actor.role == "user" and user.has_perm(LOGS_PERMISSION) else frozenset()
-    return Identity(actor, user, grants, bool(session.get(sessions.BY_TOKEN)))
+    return Identity(user.actor, user, grants.of(user), bool(session.get(sessions.BY_TOKEN)))
 
 
 def of_session(token: str) -> Identity | None:

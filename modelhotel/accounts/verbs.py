@@ -2,8 +2,10 @@
 
 import logging
 
+from django.contrib.auth import authenticate
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
+from django.http import HttpRequest
 
 from modelhotel.core import changes
 from modelhotel.core.actor import SYSTEM, Actor
@@ -16,6 +18,14 @@ log = logging.getLogger("auth")
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 #: The account that the admin token signs in.
 ADMIN_NAME = "admin"
+
+
+def by_password(request: HttpRequest | None, name: str, password: str) -> User | None:
+    """The enabled account of that name and password. Names are compared in any letter case; an unknown name, a
+    disabled account and a wrong password cost the same work."""
+    known = User.objects.filter(username__iexact=name).values_list("username", flat=True).first()
+    user = authenticate(request, username=known or name, password=password)
+    return user if isinstance(user, User) else None
 
 
 def admin_account() -> User | None:

@@ -40,6 +40,12 @@ def actor_of(request: HttpRequest) -> Actor:
     return cast(Actor, request.actor)  # type: ignore[attr-defined]
 
 
+def allowed_of(request: HttpRequest) -> frozenset[str] | None:
+    """The ids of the providers that whoever asks may know of; None = all."""
+    listed = getattr(request, "allowed_providers", None)
+    return None if listed is None else frozenset(listed)
+
+
 def wants_json(request: HttpRequest) -> bool:
     return "application/json" in request.headers.get("Accept", "")
 

@@ -69,6 +69,7 @@ UNFOLD: dict[str, Any] = {
                     _item("Virtual keys", "key", "keys", "proxy.view_virtualkey"),
                     _item("Requests", "list_alt", "requests", "requestlogs.view_requestlog"),
                     _item("App logs", "terminal", "logs", "requestlogs.view_applog"),
+                    _item("Users", "group", "modelhotel_user_changelist", "modelhotel.view_user"),
                     _item("Settings", "settings", "settings", "modelhotel.view_setting"),
                 ]
             }

@@ -213,7 +213,7 @@ def test_every_endpoint_refuses_a_stranger_before_it_looks_at_anything(nobody, s
     """providers 11.2, providers 78. Viewers only read, and no cookie writes without its CSRF token."""
     from modelhotel.api import api
 
-    public = {"/auth/admin-exchange", "/auth/logout", "/public-config", "/demo-login"}
+    public = {"/auth/admin-exchange", "/auth/login", "/auth/logout", "/auth/status", "/public-config", "/demo-login"}
     everybody = ("/auth/", "/version/")  # who is signed in
     caller = signed_in(admin_user)
     seen = 0

@@ -69,7 +69,8 @@ def viewer():
 
 @dataclass
 class House:
-    """Two providers with two models each, a group over the shared one, two keys; *key* sees everything."""
+    """Two providers with two models each, a group over the shared one, two keys; *key* sees everything, *other* is
+    owned by ann."""
 
     alpha: Provider
     beta: Provider
@@ -93,7 +94,8 @@ def house():
     world.group("glm-4.6", *shared)
     world.group("second", *shared)
     world.ready()
-    return House(alpha, beta, world.key("app"), world.key("other"))
+    ann = world.user("ann")
+    return House(alpha, beta, world.key("app"), world.key("other", owner_user_id=str(ann.pk)))
 
 
 def url(obj, view):
@@ -169,6 +171,12 @@ def change_key(pages, house):
     assert house.listed() == {"Beta/glm-4.6", "Beta/solo", "hotel/glm-4.6", "hotel/second"}
 
 
+def change_user(pages, house):
+    save(pages, User.objects.get(username="ann"), enabled=None, allowed_providers=None)
+    refused = call("GET", "/v1/models", key=house.other)
+    assert (refused.status, refused.error["message"]) == (401, "virtual key disabled: owner account is disabled")
+
+
 def no_provider(house, names):
     assert not {name for name in house.listed() if name.partition("/")[0] in names}
 
@@ -187,12 +195,24 @@ def no_key(house, names):
         assert (refused.status, refused.error["message"]) == (401, "invalid virtual key")
 
 
+def no_user(house, names):
+    assert house.listed(house.other) == house.listed()
+    assert world.stored("other").owner_user is None
+
+
+def rows_of(model):
+    """All there are; of accounts those but the one that is signed in, which can not delete itself."""
+    rows = model.objects.exclude(username="root") if model is User else model.objects.all()
+    return rows.order_by("pk")
+
+
 #: Model -> (changes an object and asserts what /v1 says, asserts that those of these names are gone, name of one)
 WALK = {
     Provider: (change_provider, no_provider, lambda row: row.name),
     Model: (change_model, no_model, lambda row: row.model_id),
     FailoverGroup: (change_group, no_group, lambda row: row.display_model),
     VirtualKey: (change_key, no_key, lambda row: row.name),
+    User: (change_user, no_user, lambda row: row.username),
 }
 READ_ONLY = {RequestLog, AppLog}
 
@@ -215,9 +235,9 @@ def test_a_change_through_the_page_is_in_force_for_the_next_request(pages, house
 @pytest.mark.parametrize("model", WALK, ids=lambda model: model.__name__)
 def test_a_deletion_through_the_page_is_in_force_for_the_next_request(pages, house, model):
     _, gone, name = WALK[model]
-    obj = model.objects.filter(name="app").get() if model is VirtualKey else model.objects.order_by("pk").first()
+    obj = model.objects.filter(name="app").get() if model is VirtualKey else rows_of(model).first()
     wanted = name(obj)
-    same = [row for row in model.objects.all() if name(row) == wanted]
+    same = [row for row in rows_of(model) if name(row) == wanted]
     for row in same:
         assert delete(pages, row).status_code == 302
     gone(house, {wanted})
@@ -227,12 +247,12 @@ def test_a_deletion_through_the_page_is_in_force_for_the_next_request(pages, hou
 @pytest.mark.parametrize("model", WALK, ids=lambda model: model.__name__)
 def test_a_bulk_deletion_is_in_force_for_the_next_request(pages, house, model):
     _, gone, name = WALK[model]
-    objects = list(model.objects.all())
+    objects = list(rows_of(model))
     names = {name(obj) for obj in objects}
     asked = bulk(pages, model, objects)
-    assert asked.status_code == 200 and model.objects.count() == len(objects)
+    assert asked.status_code == 200 and rows_of(model).count() == len(objects)
     assert bulk(pages, model, objects, post="yes").status_code == 302
-    assert not model.objects.exists()
+    assert not rows_of(model).exists()
     if model is VirtualKey:
         gone(house, names)
     else:

@@ -1,0 +1,84 @@
+"""``POST /api/chat/chat``, ``/arena`` and ``/completions``: a chat completion for a signed-in account (v1-api 5.8).
+
+The body and the answer are those of ``/v1/chat/completions``, errors of the data plane included; only who asks is
+found out as everywhere under ``/api``, and refused in its words.
+"""
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable
+
+from django.core.handlers.asgi import ASGIRequest
+from django.db import close_old_connections
+
+from modelhotel.accounts.authentication import authenticate
+from modelhotel.accounts.identity import FORBIDDEN, Identity
+from modelhotel.accounts.sessions import SessionStore
+from modelhotel.core.faults import Refusal
+from modelhotel.ops.asgi_types import App, Receive, Scope, Send
+from modelhotel.ops.front import worded
+from proxy import app, keys
+from proxy.call import Call
+from proxy.keys import KeyRow
+
+PREFIX = "/api/chat/"
+#: Also the names that the rows of these requests carry instead of a key's.
+ROUTES = frozenset({"chat", "arena", "completions"})
+GRANT = "chat"
+
+
+def route_of(scope: Scope) -> str:
+    """The name of the route, ``""`` where the request is for Django."""
+    path: str = scope["path"]
+    name = path[len(PREFIX) :].removesuffix("/") if path.startswith(PREFIX) else ""
+    return name if name in ROUTES and scope["method"] == "POST" else ""
+
+
+class Chat:
+    """In front of *rest*, which gets everything else."""
+
+    def __init__(self, rest: App) -> None:
+        self._rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = route_of(scope)
+        if not route:
+            return await self._rest(scope, receive, send)
+        await app.dashboard(scope, receive, send, _signed_in(route))
+
+
+def _signed_in(route: str) -> Callable[[Call], Awaitable[KeyRow | None]]:
+    async def signed_in(call: Call) -> KeyRow | None:
+        try:
+            return await asyncio.to_thread(_account, call, route)
+        except Refusal as problem:
+            body, kind = worded(call.scope, problem.text.encode())
+            extra = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
+            await call.reply(problem.status, body, [(b"content-type", kind), (b"cache-control", b"no-store"), *extra])
+            return None
+
+    return signed_in
+
+
+def _account(call: Call, route: str) -> KeyRow:
+    """Blocking. Raises Refusal."""
+    close_old_connections()
+    try:
+        identity = _identity(call)
+        if identity.actor.role != "admin" and GRANT not in identity.grants:
+            raise Refusal(403, FORBIDDEN)
+        if not keys.SNAPSHOT.current.ready:
+            keys.load()
+        row = keys.of_account(route, identity.actor.user_id)
+        if row is None:
+            raise Refusal(401, "Invalid admin token")
+        return row
+    finally:
+        close_old_connections()
+
+
+def _identity(call: Call) -> Identity:
+    request = ASGIRequest(call.scope, io.BytesIO())
+    request.client_address = call.client  # type: ignore[attr-defined]
+    request.session = SessionStore(request.COOKIES.get("mh_session"))
+    return authenticate(request)

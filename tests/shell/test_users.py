@@ -1,0 +1,229 @@
+"""Accounts: made and changed through ``/api/users``, signed in with a password, kept to what they were granted."""
+
+import json
+
+import pytest
+
+from modelhotel.accounts import sessions
+from modelhotel.models import Session, User
+from proxy.models import VirtualKey
+from tests.proxy import world
+from tests.shell.cast import *  # noqa: F403
+from tests.shell.cast import Caller, text
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+
+PASSWORD = "correct horse"
+GRANTS = ["chat", "logs", "models", "usage", "virtual_keys"]
+
+
+def told(response):
+    return response.status_code, text(response)
+
+
+def made(caller, name="ann", **given):
+    response = caller.post("/api/users", {"username": name, "password": PASSWORD, **given})
+    assert response.status_code == 201, text(response)
+    return response.json()
+
+
+def browser(name="ann", password=PASSWORD):
+    """Somebody who signed in with a password."""
+    caller = Caller()
+    assert told(caller.post("/api/auth/login", {"username": name, "password": password})) == (200, '{"success": true}')
+    return caller
+
+
+def test_an_account_is_made_seen_and_changed(admin):
+    account = made(admin, role="user", grants=["logs", "chat"], email="ann@example.org", rate_limit_rps=3)
+    assert account["grants"] == ["chat", "logs"] and account["role"] == "user" and account["enabled"] is True
+    assert account["rate_limit_rps"] == 3 and account["allowed_providers"] is None
+    assert "password" not in json.dumps(account)
+    changed = admin.put(f"/api/users/{account['id']}", {"role": "viewer", "display_name": "Ann B", "budget_usd": None})
+    assert changed.status_code == 200, text(changed)
+    assert changed.json() == {**account, "role": "viewer", "grants": [], "display_name": "Ann B"}
+    assert admin.get(f"/api/users/{account['id']}").json() == changed.json()
+    assert [one["username"] for one in admin.get("/api/users").json()] == ["ann"]
+    assert [one["grant"] for one in admin.get("/api/users/grants").json()] == [
+        "chat",
+        "usage",
+        "logs",
+        "models",
+        "virtual_keys",
+    ]
+    assert admin.delete(f"/api/users/{account['id']}").status_code == 204
+    assert told(admin.get(f"/api/users/{account['id']}")) == (404, "user not found")
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ({"username": ""}, "username must be 1 to 64 characters without blanks or control characters"),
+        ({"username": "a b"}, "username must be 1 to 64 characters without blanks or control characters"),
+        ({"username": "x" * 65}, "username must be 1 to 64 characters without blanks or control characters"),
+        ({"username": 5}, "invalid request body"),
+        ({"password": "short"}, "password must be between 8 and 1024 characters"),
+        ({"password": "x" * 1025}, "password must be between 8 and 1024 characters"),
+        ({"role": "boss"}, "role must be admin, viewer or user"),
+        ({"grants": ["chat", "everything"]}, 'grants: "everything" is none of chat, usage, logs, models, virtual_keys'),
+        ({"email": "nowhere"}, "email must be an e-mail address"),
+        (
+            {"display_name": "x" * 129},
+            "display_name must be at most 128 characters without control or invisible characters",
+        ),
+        ({"allowed_providers": []}, "allowed_providers must be null or contain at least one provider ID"),
+        ({"allowed_providers": ["x"]}, 'allowed_providers: "x" is not a provider ID'),
+        ({"rate_limit_rps": -1}, "rate_limit_rps must be >= 0"),
+        ({"budget_usd": 5}, "budget_usd and budget_period go together: set both or neither"),
+    ],
+)
+def test_what_an_account_can_not_be(admin, given, answer):
+    response = admin.post("/api/users", {"username": "ann", "password": PASSWORD, **given})
+    assert told(response) == (400, answer)
+    assert not User.objects.exists()
+
+
+def test_names_and_addresses_are_taken_in_any_letter_case(admin):
+    made(admin, email="ann@example.org")
+    other = made(admin, "bob")
+    twice = admin.post("/api/users", {"username": "ANN", "password": PASSWORD})
+    assert told(twice) == (409, "a user with this username already exists")
+    same = admin.put(f"/api/users/{other['id']}", {"email": "Ann@Example.org"})
+    assert told(same) == (409, "a user with this email already exists")
+    assert told(admin.put("/api/users/x", {})) == (400, "invalid user ID")
+
+
+def test_nobody_cuts_off_the_branch_it_sits_on(admin):
+    """operations 10.3"""
+    account = made(admin, "root2", role="admin")
+    own = browser("root2")
+    for body in ({"enabled": False}, {"role": "viewer"}):
+        refused = own.put(f"/api/users/{account['id']}", body)
+        assert told(refused) == (409, "you cannot disable or demote your own account")
+    assert told(own.delete(f"/api/users/{account['id']}")) == (409, "you cannot delete your own account")
+    assert own.put(f"/api/users/{account['id']}", {"display_name": "R"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        lambda admin, one: admin.put(f"/api/users/{one}", {"enabled": False}),
+        lambda admin, one: admin.put(f"/api/users/{one}", {"role": "user"}),
+        lambda admin, one: admin.post(f"/api/users/{one}/password", {"password": "another secret"}),
+        lambda admin, one: admin.delete(f"/api/users/{one}"),
+    ],
+)
+def test_what_takes_something_away_ends_the_sessions(admin, taken):
+    account = made(admin, role="viewer")
+    caller = browser()
+    assert caller.get("/api/providers").status_code == 200
+    assert taken(admin, account["id"]).status_code in (200, 204)
+    assert told(caller.get("/api/providers")) == (401, "Authorization header required (Bearer token)")
+    assert not Session.objects.exists()
+
+
+def test_a_password_signs_in_and_every_refusal_reads_the_same(admin, nobody):
+    assert nobody.get("/api/auth/status").json() == {"enabled": False}
+    account = made(admin, role="user", grants=["logs"])
+    made(admin, "off", enabled=False)
+    assert nobody.get("/api/auth/status").json() == {"enabled": True}
+    for name, password in (("ann", "wrong password"), ("nobody", PASSWORD), ("off", PASSWORD)):
+        refused = nobody.post("/api/auth/login", {"username": name, "password": password})
+        assert told(refused) == (401, "invalid username or password")
+    me = browser("ANN").get("/api/auth/me").json()
+    assert me == {"username": "ann", "role": "user", "grants": ["logs"], "user_account": True}
+    assert admin.get(f"/api/users/{account['id']}").json()["last_login_at"] is not None
+
+
+def test_guessing_is_slowed_down_by_name_too(admin, nobody):
+    made(admin)
+    for _ in range(6):
+        answer = nobody.post("/api/auth/login", {"username": "ann", "password": "wrong password"})
+    locked = nobody.post("/api/auth/login", {"username": "ann", "password": PASSWORD})
+    assert told(locked) == (429, "too many failed attempts, try again later"), told(answer)
+    assert int(locked["Retry-After"]) >= 1
+
+
+def test_ones_own_password_needs_the_old_one_and_ends_the_other_sessions(admin):
+    made(admin, role="viewer")
+    here, there = browser(), browser()
+    asked = {"current_password": "wrong password", "new_password": "battery staple"}
+    assert told(here.post("/api/auth/password", asked)) == (401, "the current password is wrong")
+    asked["current_password"] = PASSWORD
+    assert told(here.post("/api/auth/password", {**asked, "new_password": "short"})) == (
+        400,
+        "password must be between 8 and 1024 characters",
+    )
+    assert here.post("/api/auth/password", asked).json() == {"success": True}
+    assert here.get("/api/auth/me").status_code == 200
+    assert there.get("/api/auth/me").status_code == 401
+    assert browser(password="battery staple")
+    assert told(admin.post("/api/auth/password", asked))[0] == 400
+
+
+def test_an_account_without_grants_gets_nowhere(admin):
+    made(admin, role="user")
+    caller = browser()
+    for path in ("/api/virtual-keys", "/api/logs", "/api/stats", "/api/models", "/api/providers", "/api/users"):
+        assert told(caller.get(path)) == (403, "insufficient permissions"), path
+
+
+def test_an_account_sees_and_changes_its_own_keys_and_nobody_elses(admin):
+    """v1-api 15"""
+    mine, yours = made(admin, "ann", role="user", grants=["virtual_keys"]), made(admin, "bob")
+    theirs = admin.post("/api/virtual-keys", {"name": "theirs", "owner_user_id": yours["id"]}).json()
+    caller = browser()
+    for method, body in (("GET", None), ("PUT", {"name": "x"}), ("DELETE", None)):
+        refused = caller.call(method, f"/api/virtual-keys/{theirs['id']}", body)
+        assert told(refused) == (404, "virtual key not found"), method
+    own = caller.post("/api/virtual-keys", {"name": "own", "owner_user_id": yours["id"]})
+    assert own.status_code == 201 and own.json()["owner_user_id"] == mine["id"]
+    assert [key["name"] for key in caller.get("/api/virtual-keys").json()] == ["own"]
+    renamed = caller.put(f"/api/virtual-keys/{own.json()['id']}", {"name": "mine", "owner_user_id": None})
+    assert renamed.json()["owner_user_id"] == mine["id"]
+    assert caller.delete(f"/api/virtual-keys/{own.json()['id']}").status_code == 204
+    assert [key.name for key in VirtualKey.objects.all()] == ["theirs"]
+
+
+def test_an_account_knows_of_the_providers_it_may_use_only(admin):
+    alpha, beta = world.provider("Alpha"), world.provider("Beta", url="http://127.0.0.1:10/v1")
+    world.model(alpha, "m")
+    world.model(beta, "n")
+    made(admin, role="user", grants=["models", "virtual_keys"], allowed_providers=[str(alpha.pk)])
+    caller = browser()
+    assert [(one["name"], one["total_tokens"]) for one in caller.get("/api/providers").json()] == [("Alpha", None)]
+    assert caller.get(f"/api/providers/{alpha.pk}").status_code == 200
+    assert told(caller.get(f"/api/providers/{beta.pk}")) == (404, "provider not found")
+    assert told(caller.get(f"/api/providers/{alpha.pk}/dependents")) == (403, "insufficient permissions")
+    assert told(caller.put(f"/api/providers/{alpha.pk}", {"name": "x"})) == (403, "insufficient permissions")
+    assert [one["model_id"] for one in caller.get("/api/models").json()] == ["m"]
+    page = caller.get("/api/models/cursor").json()
+    assert [one["model_id"] for one in page["entries"]] == ["m"] and page["total"] == 1
+    assert told(caller.post("/api/models/bulk-delete", {"ids": []})) == (403, "insufficient permissions")
+    assert [one["name"] for one in admin.get("/api/providers").json()] == ["Beta", "Alpha"]
+
+
+def test_a_viewer_looks_at_accounts_and_changes_none(viewer, viewer_user):
+    assert [one["username"] for one in viewer.get("/api/users").json()] == ["vera"]
+    assert told(viewer.post("/api/users", {"username": "x", "password": PASSWORD}))[0] == 403
+    assert told(viewer.delete(f"/api/users/{viewer_user.pk}"))[0] == 403
+
+
+def test_a_viewer_that_was_made_here_sees_every_page(admin):
+    from django.test import Client
+
+    made(admin, role="viewer")
+    client = Client()
+    client.force_login(User.objects.get(username="ann"))
+    for path in (
+        "/providers/",
+        "/models/",
+        "/failover/",
+        "/keys/",
+        "/requests/",
+        "/logs/",
+        "/settings/",
+        "/modelhotel/user/",
+    ):
+        assert client.get(path).status_code == 200, path
+    assert sessions.of_account(User.objects.get(username="ann"))
