@@ -25,6 +25,8 @@ from providers.kinds import derive, registry
 from providers.kinds.base import Kind
 from providers.model_verbs import delete_models, update_model
 from providers.models import Provider
+from providers.quota import drift
+from providers.quota import store as quota_store
 
 __all__ = ["ProviderData", "create", "delete", "delete_models", "update", "update_model"]
 
@@ -97,6 +99,7 @@ def delete(provider_id: str, actor: Actor) -> None:
             ports.keys.forget_provider_in_keys(str(identity))
             ports.users.forget_provider_in_users(str(identity))
             ports.logs.orphan_logs(str(identity))
+            drift.forget(str(identity))
             row.delete()
             changed = Change("provider", str(identity), "deleted", row.name)
             changes.record(("providers", "models", "keys", "users"), changed, actor)
@@ -199,18 +202,31 @@ class _Plan:
                 if row is None:
                     raise Refusal(404, NOT_FOUND)
                 switched = "enabled" in self.values and row.enabled != self.values["enabled"]
+                rejudged = row.quota_reserve_percent != self.values.get(
+                    "quota_reserve_percent", row.quota_reserve_percent
+                )
+                self._forget_readings(row)
                 for field, value in self.values.items():
                     setattr(row, field, value)
                 row.save(update_fields=[*self.values, "updated_at"])
                 changed = Change("provider", str(row.pk), "updated", row.name)
                 changes.record(("providers",), changed, actor)
-                transaction.on_commit(lambda: _updated(row, switched, self.key is not None))
+                transaction.on_commit(lambda: _updated(row, switched, self.key is not None, rejudged))
         except IntegrityError:
             raise _name_conflict(self.values.get("name", ""), self.row.pk) or self._failed() from None
         except DatabaseError:
             raise self._failed() from None
         log.info("providers: updated", extra={"attrs": {"provider": row.name, "fields": ",".join(fields)}})
         return row
+
+    def _forget_readings(self, row: Provider) -> None:
+        """Another account, address or type: what was read of the quota speaks of something else."""
+        retyped = self.values.get("provider_type", row.provider_type) != row.provider_type
+        moved = self.values.get("base_url", row.base_url) != row.base_url
+        if retyped or moved or self.key is not None:
+            quota_store.forget(row)
+        if retyped:
+            drift.forget(str(row.pk))
 
     def _failed(self) -> Refusal:
         log.exception("providers: update failed", extra={"attrs": {"provider_id": str(self.row.pk)}})
@@ -322,11 +338,13 @@ def _warm(row: Provider) -> None:
     KEYRING.warm([row_of(row)])
 
 
-def _updated(row: Provider, switched: bool, new_key: bool) -> None:
+def _updated(row: Provider, switched: bool, new_key: bool, rejudged: bool) -> None:
     if switched:
         after("full group sync", ports.groups.full_sync)
     if new_key:
         _warm(row)
+    if rejudged:
+        after("quota pass", ports.judge_quotas)
 
 
 def _deleted(provider_id: str) -> None:

@@ -118,6 +118,18 @@ PROVIDER_INFLIGHT_LIMIT = Gauge(
     "Requests the provider takes at once, as learned from its busy answers; 0 = no limit learned.",
     ("provider_id", "provider"),
 )
+QUOTA_USED = Gauge(
+    "modelhotel_provider_quota_used_ratio",
+    "The share of a quota window that is used up, as the provider last said: 1 = spent, more = overage.",
+    ("provider_id", "provider", "window"),
+    "max",
+)
+QUOTA_RESETS = Gauge(
+    "modelhotel_provider_quota_resets_at_seconds",
+    "When a quota window begins anew, in seconds since 1970; only windows with a date.",
+    ("provider_id", "provider", "window"),
+    "max",
+)
 QUOTA_RESERVE = Gauge(
     "modelhotel_provider_quota_reserve_ratio",
     "The share of a quota's longest window that the operator keeps; only providers with a reserve.",
@@ -134,6 +146,8 @@ GAUGES = (
     CIRCUIT_STATE,
     PROVIDER_INFLIGHT,
     PROVIDER_INFLIGHT_LIMIT,
+    QUOTA_USED,
+    QUOTA_RESETS,
     QUOTA_RESERVE,
     REQUESTS_INFLIGHT,
     STREAMS_INFLIGHT,

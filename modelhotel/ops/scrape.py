@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from failover import windows
 from modelhotel.core import metrics
-from modelhotel.ops import gauges, workers
+from modelhotel.ops import gauges, quota_gauges, workers
 from modelhotel.ops.gauges import Values
 from requestlogs.recorder import RECORDER
 
@@ -26,17 +26,18 @@ _FOLDS = {"process_start_time_seconds": min, "process_max_fds": max}
 
 
 class Gauges(Collector):
-    """*others* are the values of the other workers."""
+    """*others* are the values of the other workers, *quotas* gives those of the database."""
 
-    def __init__(self, others: Iterable[Values] = ()) -> None:
+    def __init__(self, others: Iterable[Values] = (), quotas: Callable[[], Values] = quota_gauges.READER.read) -> None:
         self._others = tuple(others)
+        self._quotas = quotas
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is read when this is registered."""
         return [GaugeMetricFamily(gauge.name, gauge.help, labels=gauge.labels) for gauge in metrics.GAUGES]
 
     def collect(self) -> Iterable[Metric]:
-        each = [gauges.read(), *self._others]
+        each = [{**gauges.read(), **self._quotas()}, *self._others]
         for gauge in metrics.GAUGES:
             family = GaugeMetricFamily(gauge.name, gauge.help, labels=gauge.labels)
             for labels, value in gauges.merge(gauge, [values.get(gauge.name, {}) for values in each]).items():
@@ -86,13 +87,15 @@ def _time_of_the_dead(pid: int) -> float:
 
 
 def render() -> bytes:
-    """The Prometheus text format, version 0.0.4. Blocking; touches neither database nor event loop."""
+    """The Prometheus text format, version 0.0.4. Blocking, for the quota figures by seconds; touches no event loop."""
     RECORDER.count()
     found = workers.directory()
     if found is None:
         return generate_latest(_alone())
+    # Not while the directory is held: the database may take its time.
+    quotas = quota_gauges.READER.read()
     with workers.held(found):
-        return generate_latest(_together(found))
+        return generate_latest(_together(found, quotas))
 
 
 def inflight_limits() -> dict[str, int]:
@@ -119,11 +122,11 @@ def _alone() -> CollectorRegistry:
     return REGISTRY
 
 
-def _together(found: Path) -> CollectorRegistry:
+def _together(found: Path, quotas: Values) -> CollectorRegistry:
     registry = CollectorRegistry()
     others = workers.others(found)
     MultiProcessCollector(registry, str(found))
-    registry.register(Gauges(others.values()))
+    registry.register(Gauges(others.values(), lambda: quotas))
     registry.register(Processes((os.getpid(), *others), os.getppid()))
     PlatformCollector(registry)
     return registry

@@ -108,7 +108,7 @@ class NanoGPT(Kind):
 
     async def check_access(self, http: Http, base_url: str, key: str) -> str | None:
         # Its listings are public.
-        return await access(http.get(self.root(base_url) + "/usage", self.headers(key)))
+        return await access(self.quota.read(http, base_url, key))
 
 
 def _unsubscribed(base_url: str) -> str:

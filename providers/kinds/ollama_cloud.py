@@ -18,4 +18,4 @@ class OllamaCloud(Ollama):
 
     async def check_access(self, http: Http, base_url: str, key: str) -> str | None:
         # /api/tags is public.
-        return await access(http.post(self.origin(base_url) + "/api/me", self.headers(key), {}))
+        return await access(self.quota.read(http, base_url, key))

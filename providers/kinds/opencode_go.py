@@ -33,5 +33,4 @@ class OpenCodeGo(Kind):
 
     async def check_access(self, http: Http, base_url: str, key: str) -> str | None:
         # Its listing is public. An account without the plan is told so with a 403, and its key works.
-        said = await access(http.get(self.root(base_url) + "/usage", self.headers(key)))
-        return "" if "EntitlementError" in said else said
+        return await access(self.quota.read(http, base_url, key))

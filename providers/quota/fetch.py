@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from modelhotel.core import crypto
 from modelhotel.core.clock import SYSTEM, Clock
@@ -11,7 +12,9 @@ from providers import control, sanitize
 from providers.cache import ProviderRow
 from providers.discovery.http import DiscoveryHttp
 from providers.keyring import KEYRING
-from providers.kinds.base import ListingError, QuotaReader
+from providers.kinds.base import Header, Http, ListingError, QuotaReader
+from providers.quota import shapes
+from providers.quota.shapes import Paths
 from providers.quota.store import KEY_REFUSED, NO_QUOTA, OK, Fetched
 
 log = logging.getLogger("quota")
@@ -39,6 +42,24 @@ class Fuse:
             self._failed.pop(provider_id, None)
 
 
+class Seen:
+    """Passes calls on, and notes which shape each answer had."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+        self.shapes: list[Paths] = []
+
+    async def get(self, url: str, headers: Iterable[Header]) -> Any:
+        return self._noted(await self._http.get(url, headers))
+
+    async def post(self, url: str, headers: Iterable[Header], body: Any) -> Any:
+        return self._noted(await self._http.post(url, headers, body))
+
+    def _noted(self, answer: Any) -> Any:
+        self.shapes.append(shapes.paths(answer))
+        return answer
+
+
 class Fetcher:
     """*sleep* and *chance* serve the waits between attempts. Used from the control loop only."""
 
@@ -53,6 +74,7 @@ class Fetcher:
         self._chance = chance
         self._fuse = Fuse()
         self._refused: set[str] = set()
+        self._running: dict[tuple[object, ...], asyncio.Task[Fetched]] = {}
 
     async def every(self, rows: Iterable[ProviderRow]) -> dict[str, Fetched]:
         """Ask all of them at once; a slow one delays nobody but itself. Those left alone are missing."""
@@ -61,10 +83,20 @@ class Fetcher:
         return {row.id: fetched for row, fetched in zip(asked, found, strict=True) if fetched is not None}
 
     async def one(self, row: ProviderRow) -> Fetched | None:
-        """Ask *row*, whose kind has a reader. None: it failed too often of late. Never raises."""
+        """Ask *row*, whose kind has a reader. None: it failed too often of late. Never raises.
+
+        Who asks while another does is given the same answer; who stops waiting does not end the call.
+        """
         reader = row.kind.quota
         if reader is None or self._fuse.burnt(row.id, self._clock.monotonic()):
             return None
+        account = (row.id, row.base_url, row.sealed)
+        if account not in self._running:
+            task = self._running[account] = asyncio.create_task(self._one(row, reader))
+            task.add_done_callback(lambda done: self._running.pop(account, None))
+        return await asyncio.shield(self._running[account])
+
+    async def _one(self, row: ProviderRow, reader: QuotaReader) -> Fetched:
         fetched = await self._ask(row, reader)
         self._fuse.note(row.id, bool(fetched.error), self._clock.monotonic())
         if fetched.error:
@@ -77,7 +109,7 @@ class Fetcher:
         try:
             async with asyncio.timeout(SECONDS):
                 key = await KEYRING.fetch(row)
-                http = DiscoveryHttp(control.client(), (key,), self._sleep, self._chance, scope="quota")
+                http = Seen(DiscoveryHttp(control.client(), (key,), self._sleep, self._chance, scope="quota"))
                 payload = await reader.read(http, row.base_url, key)
         except ListingError as problem:
             if problem.status in (401, 403):
@@ -90,7 +122,9 @@ class Fetcher:
         except Exception as problem:
             log.exception("quota: payload not understood", extra={"attrs": {"provider": row.name}})
             return Fetched(error=f"the answer was not understood ({type(problem).__name__})")
-        return Fetched(payload, NO_QUOTA if payload is None else OK)
+        if payload is None:
+            return Fetched(status=NO_QUOTA)
+        return Fetched(payload, OK, shape=shapes.together(http.shapes, reader.fleeting))
 
     def _warn_once(self, row: ProviderRow, refused: bool) -> None:
         if refused and row.id not in self._refused:

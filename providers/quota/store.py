@@ -1,12 +1,14 @@
 """The table of quota snapshots. Everything here raises what the database raises."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from django.db import transaction
 
 from providers.models import Provider, QuotaSnapshot
+from providers.quota import drift
+from providers.quota.shapes import Paths
 
 Source = Literal["poll", "manual"]
 OK, NO_QUOTA, KEY_REFUSED = 200, 204, 424
@@ -14,11 +16,13 @@ OK, NO_QUOTA, KEY_REFUSED = 200, 204, 424
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One finished fetch; *error* set when it failed, else *status* is one of the above."""
+    """One finished fetch; *error* set when it failed, else *status* is one of the above. *shape*: the key paths of
+    the answer as it came."""
 
     payload: Any = None
     status: int = 0
     error: str = ""
+    shape: Paths = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +82,35 @@ def readings() -> list[Reading]:
 def keep(provider_id: str, kind: str, fetched: Fetched, source: Source, now: datetime) -> None:
     """Replace the snapshot, or note that its refresh failed. Nothing when the provider is gone."""
     with transaction.atomic():
-        if not Provider.objects.select_for_update().filter(pk=provider_id).exists():
+        provider = Provider.objects.select_for_update().filter(pk=provider_id).first()
+        if provider is None:
             return
-        if fetched.error:
-            failed = {"last_error": fetched.error, "last_attempt_at": now}
-            QuotaSnapshot.objects.update_or_create(
-                provider_id=provider_id, kind=kind, defaults=failed, create_defaults={**failed, "source": source}
-            )
-            return
+        _write(provider, kind, fetched, source, now)
+    if fetched.status == OK:
+        drift.watch(provider, kind, fetched.shape)
+
+
+def _write(provider: Provider, kind: str, fetched: Fetched, source: Source, now: datetime) -> None:
+    if fetched.error:
+        failed = {"last_error": fetched.error, "last_attempt_at": now}
         QuotaSnapshot.objects.update_or_create(
-            provider_id=provider_id,
-            kind=kind,
-            defaults={
-                "payload": fetched.payload,
-                "http_status": fetched.status,
-                "fetched_at": now,
-                "source": source,
-                "last_error": "",
-                "last_attempt_at": now,
-            },
+            provider=provider, kind=kind, defaults=failed, create_defaults={**failed, "source": source}
         )
+        return
+    QuotaSnapshot.objects.update_or_create(
+        provider=provider,
+        kind=kind,
+        defaults={
+            "payload": fetched.payload,
+            "http_status": fetched.status,
+            "fetched_at": now,
+            "source": source,
+            "last_error": "",
+            "last_attempt_at": now,
+        },
+    )
+
+
+def forget(provider: Provider) -> None:
+    """What was read of *provider* says nothing any more; inside the caller's transaction."""
+    QuotaSnapshot.objects.filter(provider=provider).delete()

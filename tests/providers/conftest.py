@@ -103,6 +103,9 @@ class Ports:
         self._note("note", (key, value))
         self.noted[key] = value
 
+    def drop_note(self, key: str) -> None:
+        self.noted.pop(key, None)
+
     def keys_naming_provider(self, provider_id: str) -> list[dict[str, Any]]:
         return []
 

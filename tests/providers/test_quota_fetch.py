@@ -1,5 +1,6 @@
 """Asking a provider for its quota: what is repeated, what is final, and who is left alone for a while."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from providers.kinds.base import Http, Kind
 from providers.quota.fetch import Fetcher
 from providers.quota.store import Fetched
 from tests.failover.rows import provider
-from tests.upstream.server import FakeProvider, hang_up, reply, silence, status
+from tests.upstream.server import FakeProvider, Hold, hang_up, reply, silence, status
 
 
 class Usage:
@@ -145,3 +146,40 @@ def test_a_type_without_a_reader_is_never_asked(desk: Desk):
     row = provider("P", 1.0, base_url=desk.upstream.url, sealed=None)
     assert control.LOOP.run(desk.fetcher.every([row])) == {}
     assert desk.calls == 0
+
+
+def test_who_asks_while_another_does_is_given_the_same_answer(desk: Desk):
+    desk.answers(GOOD)
+
+    async def three() -> list[Fetched | None]:
+        row = desk.row()
+        return await asyncio.gather(*(desk.fetcher.one(row) for _ in range(3)))
+
+    assert control.LOOP.run(three()) == [Fetched(5, 200)] * 3
+    assert desk.calls == 1
+    assert desk.ask() == Fetched(5, 200) and desk.calls == 2
+
+
+def test_who_stops_waiting_does_not_end_the_call(desk: Desk):
+    held = Hold(GOOD)
+    desk.answers(held)
+    row = desk.row()
+
+    async def leaves_and_stays() -> Fetched | None:
+        leaving, staying = (asyncio.create_task(desk.fetcher.one(row)) for _ in range(2))
+        await asyncio.to_thread(held.reached.wait, 10)
+        leaving.cancel()
+        held.release()
+        return await staying
+
+    assert control.LOOP.run(leaves_and_stays()) == Fetched(5, 200)
+    assert desk.calls == 1
+
+
+def test_the_shape_of_an_answer_is_that_before_anything_is_dropped(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    desk.answers(reply(200, {"left": 5, "more": {"unknown": [{"x": 1}]}}), reply(200, {"left": "nothing"}), status(500))
+    assert desk.ask().shape == ("left", "more", "more.unknown", "more.unknown[]", "more.unknown[].x")
+    assert desk.ask().shape == () and desk.ask().shape == ()
+    desk.answers(reply(200, {"left": 5, "more": 1}))
+    monkeypatch.setattr(Usage, "fleeting", frozenset({"more"}))
+    assert desk.ask().shape == ("left",)

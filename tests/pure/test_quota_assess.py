@@ -363,3 +363,30 @@ def test_a_larger_reserve_never_frees_a_provider(reserve, weekly_used, hours_use
     payload = zai(limit(percentage=hours_used), limit(6, percentage=weekly_used, resets=LATER))
     if judged("zai-coding", payload, reserve).deadline is not None:
         assert judged("zai-coding", payload, min(reserve + 10, 90)).deadline is not None
+
+
+# --- the cases of the specification ---------------------------------------------------------------------------------
+
+
+def test_zai_is_out_by_its_percentage_and_by_what_remains_only_without_one():
+    """providers 66"""
+    assert judged("zai-coding", zai(limit(percentage=40, remaining=0))) == HEALTHY
+    assert judged("zai-coding", zai(limit(percentage=100))) == out(SOON)
+    assert judged("zai-coding", zai(limit(percentage=140, remaining=0))) == out(SOON)
+    assert judged("zai-coding", zai(limit(percentage=100, resets=PAST))) == HEALTHY
+
+
+def test_kimi_and_minimax_are_judged_by_what_they_say_and_by_nothing_else():
+    """providers 67"""
+    assert judged("kimi-code", kimi(detail(LATER, limit="100", used="100"))) == out(LATER)
+    assert judged("kimi-code", kimi(detail(LATER, limit="100"))) == UNKNOWN
+    other = interval(percent=0) | weekly(percent=70)
+    assert judged("minimax", minimax(remains(3, 1, **other))) == HEALTHY
+    assert judged("minimax", minimax(remains(1, 1, **other), code=2062)) == UNKNOWN
+
+
+def test_nanogpt_goes_on_into_overage_but_not_into_the_reserve():
+    """providers 68"""
+    assert judged("nanogpt", nanogpt(0, overage=True)) == HEALTHY
+    assert judged("nanogpt", nanogpt(15, overage=True), 20) == out(LATER, "reserve")
+    assert judged("nanogpt", nanogpt(40, 5), 20) == HEALTHY

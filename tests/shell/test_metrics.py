@@ -52,8 +52,8 @@ async def test_a_viewer_may_not_scrape_and_an_administrator_may(admin_user, view
             assert call.text == b"insufficient permissions"
 
 
-async def test_with_a_token_the_database_is_not_asked():
-    """No database is allowed in this test."""
+async def test_with_a_token_a_scrape_needs_no_database():
+    """None is allowed in this test, so that the quota figures are missing."""
     assert (await ask(door(TOKEN), bearer(TOKEN))).status == 200
     assert (await ask(door(TOKEN), bearer("x"))).status == 401
 

@@ -1,0 +1,77 @@
+"""The quota figures of a scrape. They come from the database, which a scrape does not wait for."""
+
+import logging
+import threading
+from datetime import UTC, datetime
+
+from django.db import close_old_connections, connection
+
+from modelhotel.core import metrics
+from modelhotel.core.metrics import UNKNOWN
+from modelhotel.ops.gauges import Values
+from providers.quota import store, view
+
+log = logging.getLogger("metrics")
+
+#: What reading may take; a scrape without an answer by then goes without these series.
+SECONDS = 3.0
+
+
+def of(readings: list[store.Reading], now: datetime) -> Values:
+    """The series of the enabled providers whose last answer was a reading. Pure."""
+    used: dict[tuple[str, ...], float] = {}
+    resets: dict[tuple[str, ...], float] = {}
+    for reading in readings:
+        if not reading.enabled or reading.http_status != store.OK:
+            continue
+        for name, ratio, at in view.measured(reading.provider_type, reading.payload, now):
+            labels = (reading.provider_id, reading.name or UNKNOWN, name)
+            if ratio is not None:
+                used[labels] = ratio
+            if at is not None:
+                resets[labels] = at
+    return {metrics.QUOTA_USED.name: used, metrics.QUOTA_RESETS.name: resets}
+
+
+class Reader:
+    """Reads in a thread of its own, one at a time: what hangs in the database holds up no scrape for longer than
+    *seconds*, and not the next one for a second time."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._running: _Run | None = None
+
+    def read(self) -> Values:
+        """Empty when the database did not answer in time, or failed."""
+        with self._lock:
+            late = self._running is not None and not self._running.done.is_set()
+            if not late:
+                self._running = _Run()
+            run = self._running
+        assert run is not None
+        if late or not run.done.wait(self._seconds):
+            log.warning("metrics: quota figures left out, the database does not answer")
+            return {}
+        return run.values
+
+
+class _Run:
+    def __init__(self) -> None:
+        self.values: Values = {}
+        self.done = threading.Event()
+        threading.Thread(target=self._main, name="quota-metrics", daemon=True).start()
+
+    def _main(self) -> None:
+        try:
+            close_old_connections()
+            self.values = of(store.readings(), datetime.now(UTC))
+        except Exception as problem:
+            attrs = {"error": type(problem).__name__}
+            log.warning("metrics: quota figures left out", extra={"attrs": attrs})
+        finally:
+            self.done.set()
+            connection.close()
+
+
+READER = Reader()
