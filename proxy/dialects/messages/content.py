@@ -58,6 +58,10 @@ _decode_file = msgspec.json.Decoder(_File).decode
 _decode_message = msgspec.json.Decoder(_Message).decode
 
 
+#: What may stand in a JSON string as it is.
+_MEDIA = re.compile(rb"[!#-\[\]-~]+")
+
+
 class _Data(NamedTuple):
     """A data URI: its media type in lower case, and its base64 as the inside of a JSON string."""
 
@@ -172,8 +176,7 @@ def _data(address: bytes) -> _Data | None:
     except ValueError:
         return None
     media = words[0] or b"text/plain"
-    usable = comma and payload and media.isascii() and b'"' not in media and b"\\" not in media
-    return _Data(media, payload) if usable else None
+    return _Data(media, payload) if comma and payload and _MEDIA.fullmatch(media) else None
 
 
 def _plain(payload: bytes, *, encoded: bool) -> bytes:

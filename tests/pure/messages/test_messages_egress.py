@@ -232,6 +232,7 @@ PARTS = [
     (image("ftp://x.example/a.png"), None),
     (image(""), None),
     (image("data:image/svg+xml,%3Csvg/%3E"), SVG),
+    *((image(f"data:image/{odd};base64,{PNG}"), None) for odd in ("png\0", 'p"ng', "p\\ng", "p ng", "png\x7f")),
     (image(f"data:application/pdf;base64,{PDF}"), DOCUMENT),
     (file(file_data=f"data:application/pdf;base64,{PDF}", filename="a.pdf"), DOCUMENT),
     (file(file_data=f"data:application/pdf;name=a.pdf;base64,{PDF}"), DOCUMENT),
