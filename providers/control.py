@@ -7,7 +7,7 @@ goes on when whoever asked for it hangs up, and verbs can stay ordinary function
 import asyncio
 import atexit
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -73,6 +73,20 @@ class ControlLoop:
 
 LOOP = ControlLoop()
 atexit.register(LOOP.stop)
+
+
+def apart(work: Callable[[], None]) -> None:
+    """Run *work* in a thread of its own that nobody waits for, not even the end of the process."""
+    threading.Thread(target=_released, args=(work,), name="control-apart", daemon=True).start()
+
+
+def _released(work: Callable[[], None]) -> None:
+    from django.db import connection  # the data plane imports this before anything of Django's
+
+    try:
+        work()
+    finally:
+        connection.close()
 
 
 def client() -> Client:

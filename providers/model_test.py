@@ -1,25 +1,19 @@
 """The operator's test of one model: one small request of the gateway's own, and what came of it."""
 
-import asyncio
 import json
 import logging
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from modelhotel.core import crypto
 from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.faults import Refusal
-from providers import control, ports, sanitize
+from providers import control, own_call, ports, sanitize
 from providers.cache import ProviderRow, row_of
 from providers.keyring import KEYRING
-from providers.kinds.base import EMBEDDINGS_PATH
 from providers.model_verbs import parse_id
 from providers.models import Model
-from providers.upstream.interface import Request, UpstreamError
+from providers.own_call import Reply
 
 log = logging.getLogger("models")
 
@@ -31,17 +25,6 @@ MAX_TOKENS = 10
 _NO_RESPONSE = 502
 #: The class of a model that is asked for a vector: it could answer no chat.
 _EMBEDDING = "embedding"
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the provider answered; *status* 0 = nothing came and *error* says why. Times in milliseconds."""
-
-    status: int
-    duration_ms: float
-    header_ms: float | None = None
-    body: bytes = b""
-    error: str = ""
 
 
 def run(model_id: str, *, allow_disabled: bool = False, clock: Clock = SYSTEM) -> dict[str, Any]:
@@ -61,8 +44,8 @@ def run(model_id: str, *, allow_disabled: bool = False, clock: Clock = SYSTEM) -
         raise Refusal(500, "failed to decrypt API key") from None
     started = clock.now().timestamp()
     embeds = row.modality == _EMBEDDING
-    call = (_embeddings if embeds else _chat)(provider, row, key)
-    reply = control.LOOP.run(_ask(call.request))
+    call = _call(provider, row, key, embeds=embeds)
+    reply = control.LOOP.run(own_call.ask(call.request, seconds=SECONDS, limit=ANSWER_BYTES))
     answer, usage = _read(reply, call.read, key)
     ports.logs.record_test(
         ports.TestRun(
@@ -83,37 +66,11 @@ def run(model_id: str, *, allow_disabled: bool = False, clock: Clock = SYSTEM) -
     return answer
 
 
-def _chat(provider: ProviderRow, row: Model, key: str) -> ports.ChatCall:
-    raw = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": MAX_TOKENS, "stream": False}
-    body = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in raw.items()}
-    return ports.build_chat(provider, row.model_id, tuple(row.output_modalities), body, key)
-
-
-def _embeddings(provider: ProviderRow, row: Model, key: str) -> ports.ChatCall:
-    kind, body = provider.kind, msgspec.json.encode({"model": row.model_id, "input": EMBEDDED})
-    url = kind.url(provider.base_url, EMBEDDINGS_PATH)
-    return ports.ChatCall(Request("POST", url, kind.headers(key), body), bytes)
-
-
-async def _ask(request: Request) -> Reply:
-    loop = asyncio.get_running_loop()
-    begun, deadline = time.monotonic(), loop.time() + SECONDS
-    headers_at: float | None = None
-
-    def since() -> float:
-        return round((time.monotonic() - begun) * 1000, 3)
-
-    try:
-        response = await control.client().send(request, deadline=deadline, header_timeout=SECONDS)
-        headers_at = since()
-        try:
-            response.deadline(deadline)
-            body = await response.read(ANSWER_BYTES)
-        finally:
-            response.close()
-    except UpstreamError as problem:
-        return Reply(0, since(), headers_at, error=str(problem))
-    return Reply(response.status, since(), headers_at, body)
+def _call(provider: ProviderRow, row: Model, key: str, *, embeds: bool) -> ports.ChatCall:
+    if embeds:
+        return own_call.embeddings(provider, row.model_id, key, text=EMBEDDED)
+    outputs = tuple(row.output_modalities)
+    return own_call.chat(provider, row.model_id, outputs, key, prompt=PROMPT, max_tokens=MAX_TOKENS)
 
 
 def _read(reply: Reply, read: Callable[[bytes], bytes], key: str) -> tuple[dict[str, Any], tuple[int, int]]:

@@ -91,6 +91,10 @@ class Groups(Protocol):
         """Take these model row ids (UUID text) out of every group."""
         ...
 
+    def revalidate(self) -> None:
+        """Switch off the custom groups that have too few members left."""
+        ...
+
     def with_provider(self, provider_id: str) -> list[dict[str, Any]]:
         """The groups that have models of the provider: ``display_model``, ``entries`` of it, ``remaining`` others that
         can be routed to."""
@@ -190,6 +194,9 @@ class _Nothing:
         return {}
 
     def prune_models(self, ids: Collection[str]) -> None:
+        return None
+
+    def revalidate(self) -> None:
         return None
 
     def with_provider(self, provider_id: str) -> list[dict[str, Any]]:

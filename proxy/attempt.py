@@ -273,6 +273,8 @@ class Attempt(ABC):
         if self._judged:
             return
         self._judged = True
+        if self._tools.retirement.cases and judgement.verdict is Verdict.SUCCESS:
+            self._tools.retirement.served(self._model.id, self._exchange.endpoint.surface)
         limit = self._policy.slow_call if self._provider.slow_call is None else self._provider.slow_call
         if limit and judgement.verdict in (Verdict.SUCCESS, Verdict.ALIVE) and self._answered_after() > limit:
             judgement = verdict.slow(self._element.status, served=judgement.verdict is Verdict.SUCCESS)
@@ -357,6 +359,8 @@ class Attempt(ABC):
         failure.text = self._keep(refused.error.text) or failure.text
         if failure.reading is not None:
             self._element.phrase = failure.reading.phrase
+        if failure.kind == "provider_model_gone":
+            self._tools.retirement.struck(self._candidate, self._exchange.endpoint.surface, self._board)
         return self._failed(failure, judgement)
 
     # -- a 2xx

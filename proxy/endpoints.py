@@ -20,6 +20,7 @@ from proxy.dialects.responses import ingress as responses_ingress
 from proxy.dialects.responses.writer import Writer as ResponsesWriter
 from proxy.exchange import Exchange
 from proxy.gemini_audio import Speech, Transcription
+from proxy.gone.docket import Surface
 from proxy.multipart import Form
 from proxy.passthrough import PassThrough
 from proxy.repairs import Repair
@@ -45,7 +46,8 @@ class Endpoint:
     *parse_form* takes the place of *parse* where the request is a form, of which a candidate gets its own with the
     *form_changes* (text fields to replace, None = to leave out). *long_running*: its requests get the time of streams
     (failover-loop 4.1). *always_json*: its answers are read as JSON whatever they call themselves. *check* raises
-    Untranslatable for a candidate that can not serve a request as it was asked: it is left out (gate 11).
+    Untranslatable for a candidate that can not serve a request as it was asked: it is left out (gate 11). *surface*:
+    what a refusal of the model by name is counted under; empty = it is not (providers 7).
     """
 
     path: str
@@ -66,6 +68,7 @@ class Endpoint:
     long_running: bool = False
     always_json: bool = False
     check: Callable[[Exchange, Candidate], None] | None = None
+    surface: Surface = ""
 
     def asked(self, raw: bytes, content_type: bytes) -> Asked:
         """What routing reads of a body of this type. Raises BadBody."""
@@ -83,6 +86,7 @@ CHAT = Endpoint(
     prompt_tokens=usage.prompt_tokens,
     completion_tokens=usage.tokens,
     hedged=True,
+    surface="chat",
 )
 EMBEDDINGS = Endpoint(
     "/v1/embeddings",
@@ -95,6 +99,7 @@ EMBEDDINGS = Endpoint(
     prompt_tokens=passed.prompt_tokens,
     completion_tokens=passed.no_completion,
     always_json=True,
+    surface="embeddings",
 )
 RERANK = replace(
     EMBEDDINGS,
@@ -104,6 +109,7 @@ RERANK = replace(
     parse=rerank.parse,
     read_answer=rerank.read_answer,
     always_json=False,
+    surface="",
 )
 IMAGES = replace(
     EMBEDDINGS,
@@ -115,6 +121,7 @@ IMAGES = replace(
     read_answer=images.read_answer,
     long_running=True,
     always_json=False,
+    surface="",
 )
 IMAGE_EDITS = replace(
     IMAGES,
@@ -135,6 +142,7 @@ SPEECH = replace(
     read_answer=audio.read_answer,
     long_running=True,
     always_json=False,
+    surface="",
 )
 TRANSCRIPTIONS = replace(
     SPEECH,

@@ -3,13 +3,13 @@
 Nothing here changes where a request goes, except :func:`too_long` and :func:`refuses_content` (failover-loop 5.5).
 """
 
-import re
 from dataclasses import dataclass
 
 import msgspec
 
 from failover import ratelimit
 from failover.ratelimit import RateClass, Reading
+from proxy.gone import refusal
 
 MODEL_GONE = "the provider no longer serves this model"
 NOT_ENTITLED = "the provider rejected this request for billing or plan reasons"
@@ -35,7 +35,6 @@ _TOO_LONG_TEXTS = (
     "exceeds the available context size",
 )
 _CONTENT_CODES = frozenset(("content_policy_violation", "content_filter", "moderation_blocked", "safety_violation"))
-_GONE_CODES = frozenset(("model_not_found", "model_not_supported"))
 _PAYLOAD = (
     "invalid json request body",
     "invalid_request_error",
@@ -105,14 +104,20 @@ def refuses_content(error: ErrorBody) -> bool:
 
 def classify(status: int, error: ErrorBody, model_id: str) -> tuple[str, str]:
     """(error kind, reason for the client) of a non-2xx answer (failover-loop 13.5)."""
-    body = error.whole[:_SEARCHED].lower()
-    if model_gone(error, body, model_id):
+    if model_gone(status, error, model_id):
         return "provider_model_gone", MODEL_GONE
+    body = error.whole[:_SEARCHED].lower()
     if status == 402 or any(phrase in body for phrase in ratelimit.ENTITLED):
         return "provider_not_entitled", NOT_ENTITLED
     if status == 400 and any(phrase in body for phrase in _PAYLOAD):
         return "provider_bad_request", BAD_REQUEST
     return "provider_error", FAILED
+
+
+def model_gone(status: int, error: ErrorBody, model_id: str) -> bool:
+    """Whether the provider says that it does not serve this very model any more."""
+    message, body = error.message[:_SEARCHED], error.whole[:_SEARCHED]
+    return refusal.is_gone(model_id, status=status, code=error.code, type=error.type, message=message, body=body)
 
 
 def of_reading(reading: Reading) -> tuple[str, str]:
@@ -122,66 +127,3 @@ def of_reading(reading: Reading) -> tuple[str, str]:
     if reading.kind is RateClass.UNKNOWN:
         return "provider_error", FAILED
     return ("provider_not_entitled", NOT_ENTITLED) if reading.entitled else ("provider_quota_exhausted", QUOTA_SPENT)
-
-
-# -- a model that is gone (failover-loop 13.5, providers 7)
-
-_GONE = re.compile(
-    r"is no longer available|is not supported|does not exist|is not found for api version|model not found|unknown model"
-)
-#: Right behind the phrase this makes it a complaint about one use of the model, not about the model.
-_QUALIFIER = re.compile(
-    r"\s+(?:for|with|on|in)\s+(?:[\w'-]+\s+){0,4}?(?:operation|endpoint|method|route|api|api version|request"
-    r"|request type|mode|task|region|plan|tier|account|subscription)s?\b"
-)
-_TOKEN = re.compile(r"[a-z0-9][a-z0-9._:@/-]*")
-_CLAUSE = re.compile(r"[.,;!?{}\[\]\n]")
-_SNAPSHOT = re.compile(r"(?:-\d+){1,3}")
-_BETWEEN = 40  # characters between the phrase and the id
-_SNAPSHOT_DIGITS = 4
-
-
-def model_gone(error: ErrorBody, body: str, model_id: str) -> bool:
-    """Whether the provider says this very model is gone. *body* is lower-cased; an unknown id is no claim."""
-    if error.code in _GONE_CODES:
-        return True
-    wanted = _last_segment(model_id.lower())
-    if not wanted:
-        return False
-    if error.type == "not_found_error" and any(_is(token, wanted) for token in _tokens(error.message.lower())):
-        return True
-    places = [match.span() for match in _TOKEN.finditer(body) if _is(match[0], wanted)]
-    for phrase in _GONE.finditer(body) if places else ():
-        if _QUALIFIER.match(body, phrase.end()):
-            continue
-        for start, end in places:
-            between = body[end : phrase.start()] if end <= phrase.start() else body[phrase.end() : start]
-            if start < phrase.end() and end > phrase.start():
-                continue
-            if len(between) <= _BETWEEN and not _CLAUSE.search(between) and not _names_a_model(between):
-                return True
-    return False
-
-
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text)
-
-
-def _last_segment(identifier: str) -> str:
-    return identifier.rstrip(".:/-").rsplit("/", 1)[-1]
-
-
-def _is(token: str, wanted: str) -> bool:
-    """The id itself or a dated snapshot of it."""
-    name = _last_segment(token)
-    if name == wanted:
-        return True
-    if not name.startswith(wanted):
-        return False
-    dated = name[len(wanted) :]
-    return bool(_SNAPSHOT.fullmatch(dated)) and sum(ch.isdigit() for ch in dated) >= _SNAPSHOT_DIGITS
-
-
-def _names_a_model(text: str) -> bool:
-    """A word with letters and digits stands for another model's id."""
-    return any(re.search(r"\d", token) and re.search(r"[a-z]", token) for token in _tokens(text))

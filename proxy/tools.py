@@ -12,13 +12,14 @@ from providers.keyring import KEYRING
 from providers.upstream.interface import Client
 from providers.upstream.select import data_plane
 from proxy.dialects.responses.reroute import Requirements
+from proxy.gone.retirement import Retirement
 from proxy.repairs import Learned
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
     """*sleep* takes seconds, *chance* yields [0, 1), *known_keys* every provider key in memory, *learned* is what the
-    providers' 400s taught, *requirements* which models are for ``/v1/responses``.
+    providers' 400s taught, *requirements* which models are for ``/v1/responses``, *retirement* who was refused by name.
     """
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -29,3 +30,4 @@ class Tools:
     known_keys: Callable[[], tuple[str, ...]] = KEYRING.known
     learned: Learned = field(default_factory=Learned)
     requirements: Requirements = field(default_factory=Requirements)
+    retirement: Retirement = field(default_factory=Retirement)

@@ -86,6 +86,12 @@ REROUTES = Counter(
     "Chat requests sent to /v1/responses; model is the provider's own id, mode is learned, preemptive or param_retry.",
     ("provider", "model", "mode"),
 )
+RETIREMENT_PROBES = Counter(
+    "modelhotel_retirement_probes_total",
+    "Own requests to models that their provider refused by name; model is the provider's own id, verdict is refused, "
+    "served or inconclusive.",
+    ("provider", "model", "verdict"),
+)
 ROWS_LOST = Counter(
     "modelhotel_request_rows_lost_total",
     "Request-log rows that could be neither written nor kept.",
@@ -165,6 +171,7 @@ COUNTED: tuple[Counter | Histogram, ...] = (
     CIRCUIT_OPENS,
     EMPTY_RESPONSES,
     REROUTES,
+    RETIREMENT_PROBES,
     ROWS_LOST,
 )
 

@@ -78,23 +78,6 @@ def kind(status: int, model: str = "z-ai/glm-4.6", **error: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("requested", "error", "gone"),
-    [
-        ("gpt-4", {"message": "The model 'gpt-4' does not exist"}, True),
-        ("gpt-4.1", {"message": "The model 'gpt-4' does not exist"}, False),
-        ("gpt-4", {"message": "gpt-4.1 does not exist"}, False),
-        ("claude-sonnet-4", {"message": "claude-sonnet-4-20250514 does not exist"}, True),
-        ("gpt-4", {"message": "gpt-4 is not supported for this endpoint"}, False),
-        ("gpt-4", {"code": "model_not_found", "message": "no"}, True),
-        ("gpt-4", {"type": "not_found_error", "message": "file-123 was not found"}, False),
-    ],
-)
-def test_a_refusal_of_another_name_says_nothing_about_this_one(requested: str, error: dict[str, str], gone: bool):
-    """part of providers 53. How such a refusal is read; strikes are still to come."""
-    assert (kind(404, requested, **error) == "provider_model_gone") is gone
-
-
-@pytest.mark.parametrize(
     "error",
     [
         {"code": "model_not_found", "message": "x"},

@@ -9,7 +9,7 @@ Waits between contacts are recorded in ``stage.waits`` and take no time; chance 
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +32,7 @@ from providers.keyring import KEYRING
 from providers.kinds import registry
 from providers.upstream import select
 from proxy import exchange, keys, walk
+from proxy.gone.retirement import Retirement
 from proxy.keys import KeyRow, KeyTable
 from proxy.metering import METER
 from proxy.tools import Tools
@@ -72,7 +73,11 @@ class Stage:
         monkeypatch.setattr(breaker, "_board", self.board)
         monkeypatch.setattr(learning, "_windows", self.windows)
         monkeypatch.setattr(exchange, "WATCH_AFTER", 0.0)
-        monkeypatch.setattr(walk, "TOOLS", Tools(sleep=self._sleep, chance=lambda: CHANCE))
+        #: What follows from refusals of a model by name: run by the test that is about it.
+        self.followed: list[Callable[[], None]] = []
+        self.retirement = Retirement(self.clock, start=self.followed.append)
+        tools = Tools(sleep=self._sleep, chance=lambda: CHANCE, retirement=self.retirement)
+        monkeypatch.setattr(walk, "TOOLS", tools)
         KEYRING.reset()
         CAPS.keep_only(())
 
