@@ -86,6 +86,15 @@ class Keyring:
             made = self._made = owner, {}
         return made[1]
 
+    def state(self, row: ProviderRow) -> str:
+        """``none`` (keyless), ``unreadable`` (the last try to decrypt it failed) or ``ok``; costs no derivation.
+
+        Every enabled provider's key is tried at the start of a process, and any key at its first use.
+        """
+        if row.sealed is None:
+            return "none"
+        return "unreadable" if row.sealed in self._broken and self.peek(row) is None else "ok"
+
     async def fetch(self, row: ProviderRow) -> str:
         """The key, derived off the loop when needed. Raises crypto.DecryptError."""
         plain = self.peek(row)

@@ -8,6 +8,8 @@ from django.db.models import Count
 
 from modelhotel.core.clock import rfc3339
 from providers import health, ports
+from providers.cache import row_of
+from providers.keyring import KEYRING
 from providers.models import Model, Provider
 
 
@@ -35,6 +37,7 @@ def provider_object(
         "base_url": row.base_url,
         "provider_type": row.provider_type,
         "masked_key": masked_key(row),
+        "key_state": KEYRING.state(row_of(row)),
         "enabled": row.enabled,
         "autodiscovery_enabled": row.autodiscovery_enabled,
         "scheduled_disable_on": row.scheduled_disable_on.isoformat() if row.scheduled_disable_on else None,
