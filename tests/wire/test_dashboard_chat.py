@@ -1,0 +1,129 @@
+"""``/api/chat/*``: chat completions for who is signed in, through the walk of ``/v1`` (v1-api 5.8)."""
+
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from tests.upstream.server import answer, reply
+from tests.wire.house import GROUP, House
+from tests.wire.product import eventually
+
+PASSWORD = "correct horse"
+BODY = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}]}
+ROUTES = ("chat", "arena", "completions")
+
+
+@contextmanager
+def account(home: House, name: str, **given):
+    """Somebody signed in with a password, as a browser is; the account goes with the block."""
+    made = home.admin("POST", "/api/users", json={"username": name, "password": PASSWORD, **given}).json()
+    try:
+        with httpx.Client(base_url=home.product.url, timeout=15.0, trust_env=False) as browser:
+            signed_in = browser.post("/api/auth/login", json={"username": name, "password": PASSWORD})
+            assert signed_in.status_code == 200, signed_in.text
+            browser.headers["X-CSRF-Token"] = browser.cookies["mh_csrf"]
+            browser.account = made["id"]
+            yield browser
+    finally:
+        home.admin("DELETE", f"/api/users/{made['id']}")
+
+
+def by_token(home: House) -> dict[str, str]:
+    return {"Authorization": f"Bearer {home.product.token}"}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_granted_account_gets_the_answer_of_the_next_provider(home: House, route: str):
+    home.a.script(reply(500, {"error": {"message": "broken"}}))
+    used = home.admin("GET", "/api/virtual-keys").json()[0]["tokens_used"]
+    with account(home, "ann", role="user", grants=["chat"]) as browser:
+        found = browser.post(f"/api/chat/{route}", json=BODY)
+        assert found.status_code == 200, found.text
+        assert found.json()["choices"][0]["message"]["content"] == "from B"
+        row = home.row()
+        assert (row["virtual_key_id"], row["virtual_key_name"]) == (None, route)
+        assert row["owner_user_id"] == browser.account
+        assert [one["provider"] for one in row["attempts"]] == ["Alpha", "Beta"]
+    assert home.admin("GET", "/api/virtual-keys").json()[0]["tokens_used"] == used
+
+
+def test_the_admin_token_chats_and_streams(home: House):
+    with httpx.stream(
+        "POST",
+        f"{home.product.url}/api/chat/chat/",
+        json={**BODY, "stream": True},
+        headers=by_token(home),
+        timeout=15.0,
+        trust_env=False,
+    ) as stream:
+        assert stream.status_code == 200
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        assert "".join(stream.iter_text()).rstrip().endswith("data: [DONE]")
+    assert eventually(lambda: home.row()["state"] == "completed")
+    assert home.row()["owner_user_id"] is None
+
+
+def test_whoever_may_not_chat_is_told_in_the_words_of_the_api(home: House):
+    url = f"{home.product.url}/api/chat/chat"
+    nobody = httpx.post(url, json=BODY, trust_env=False)
+    assert (nobody.status_code, nobody.text) == (401, "Authorization header required (Bearer token)")
+    wrong = httpx.post(url, json=BODY, headers={"Authorization": f"Bearer {home.key}"}, trust_env=False)
+    assert (wrong.status_code, wrong.text) == (401, "Invalid admin token")
+    as_json = httpx.post(url, json=BODY, headers={"Accept": "application/json"}, trust_env=False)
+    assert as_json.json() == {"error": "Authorization header required (Bearer token)"}
+    for given in ({"role": "user", "grants": ["logs"]}, {"role": "viewer"}):
+        with account(home, "bob", **given) as browser:
+            refused = browser.post("/api/chat/chat", json=BODY)
+            assert (refused.status_code, refused.text) == (403, "insufficient permissions"), given
+    assert not [one for one in home.a.requests if one.path.endswith("/chat/completions")]
+
+
+def test_a_cookie_alone_asks_nothing(home: House):
+    with account(home, "ann", role="user", grants=["chat"]) as browser:
+        refused = browser.post("/api/chat/chat", json=BODY, headers={"X-CSRF-Token": "x"})
+        assert (refused.status_code, refused.text) == (403, "CSRF token missing or invalid")
+        gone = browser.post("/api/auth/logout")
+        assert gone.status_code == 200
+        assert browser.post("/api/chat/chat", json=BODY).status_code == 401
+
+
+def test_errors_of_the_request_have_the_shape_of_v1(home: House):
+    for body, status in ((b"{", 400), (b'{"model": "hotel/none", "messages": []}', 404)):
+        refused = httpx.post(f"{home.product.url}/api/chat/chat", content=body, headers=by_token(home), trust_env=False)
+        assert refused.status_code == status, refused.text
+        assert sorted(refused.json()["error"]) == ["code", "message", "param", "type"]
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/chat/", "/api/chat/else", "/api/chat/chat/more"])
+def test_what_is_no_route_of_it_is_not_there(home: House, path: str):
+    missing = httpx.post(home.product.url + path, json=BODY, headers=by_token(home), trust_env=False)
+    assert (missing.status_code, missing.text) == (404, "not found")
+    assert httpx.get(f"{home.product.url}/api/chat/chat", headers=by_token(home), trust_env=False).status_code == 404
+
+
+def test_the_caps_of_the_account_hold_here_too(home: House):
+    """v1-api 5.7, 5.8: the account's providers and budget apply exactly as on /v1."""
+    with account(home, "ann", role="user", grants=["chat"], allowed_providers=[home.ids["Beta"]]) as browser:
+        assert browser.post("/api/chat/chat", json=BODY).json()["choices"][0]["message"]["content"] == "from B"
+        direct = browser.post("/api/chat/chat", json={**BODY, "model": "Alpha/glm-4.6"})
+        assert direct.status_code == 403, direct.text
+    model = next(
+        one
+        for one in home.admin("GET", f"/api/models?provider_id={home.ids['Alpha']}").json()
+        if one["model_id"] == "glm-4.6"
+    )
+    home.admin("PATCH", f"/api/models/{model['id']}", json={"input_price_per_million": 1000})
+    home.a.script(answer("from A", usage={"prompt_tokens": 1000, "completion_tokens": 1, "total_tokens": 1001}))
+    with account(home, "poor", role="user", grants=["chat"], budget_usd=0.5, budget_period="day") as browser:
+        assert browser.post("/api/chat/chat", json=BODY).status_code == 200
+        assert eventually(lambda: browser.post("/api/chat/chat", json=BODY).status_code == 429)
+        refused = browser.post("/api/chat/chat", json=BODY).json()["error"]
+        assert refused["message"].startswith("user budget exceeded"), refused
+
+
+def test_a_disabled_account_chats_no_more(home: House):
+    with account(home, "ann", role="user", grants=["chat"]) as browser:
+        assert browser.post("/api/chat/chat", json=BODY).status_code == 200
+        home.admin("PUT", f"/api/users/{browser.account}", json={"enabled": False})
+        assert browser.post("/api/chat/chat", json=BODY).status_code == 401
