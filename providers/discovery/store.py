@@ -24,6 +24,8 @@ inventory = logging.getLogger("providers")
 NO_MODELS = "provider returned no models"
 _LENGTHS = {"owned_by": 200, "display_name": 512}
 MODEL_ID_MAX = 512
+#: Model ids in one line of the log.
+NAMED = 20
 
 
 @dataclass(slots=True)
@@ -78,7 +80,17 @@ def apply(provider: Provider, models: list[Listed], now: datetime) -> Outcome:
     except DatabaseError:
         log.exception("discovery: upsert failed", extra={"attrs": {"provider": provider.name, "model": current}})
         raise Refusal(500, f"failed to upsert model {current} for provider {provider.name}") from None
+    _tell_unpriced(provider, outcome.rows)
     return outcome
+
+
+def _tell_unpriced(provider: Provider, rows: list[Model]) -> None:
+    """One line on the enabled models whose traffic is metered as free because nobody knows their price."""
+    prices = ("input_price_per_million", "output_price_per_million")
+    found = [row.model_id for row in rows if row.enabled and all(getattr(row, price) is None for price in prices)]
+    if found:
+        attrs = {"provider": provider.name, "count": len(found), "models": found[:NAMED]}
+        log.warning("discovery: models with no price", extra={"attrs": attrs})
 
 
 def _stored(provider: Provider) -> dict[str, Model]:

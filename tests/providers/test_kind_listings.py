@@ -246,7 +246,7 @@ def test_xai_lists_language_models_with_prices_and_images():
         languages = {"/v1/language-models": {"models": [vendors.GROK, free]}}
         vendors.routes(upstream, **languages, **{"/v1/image-generation-models": {"models": [vendors.GROK_IMAGE]}})
         found = models("xai", upstream.url)
-    assert list(found) == ["grok-4-0709", "grok-code", "grok-2-image-1212"]
+    assert list(found) == ["grok-4-0709", "grok-code", "grok-2-image-1212", *catalog.rows("xai")]
     grok = found["grok-4-0709"]
     assert (grok.input_price_per_million, grok.output_price_per_million) == (3.0, 15.0)
     assert grok.input_price_per_million_cache_hit == 0.75
@@ -261,7 +261,7 @@ def test_xai_falls_back_to_the_plain_listing(broken: Behaviour):
     with FakeProvider(models=["grok-3"]) as upstream:
         upstream.route("GET", "/v1/language-models", broken)
         found = models("xai", upstream.url)
-    assert list(found) == ["grok-3"] and found["grok-3"].owned_by == "fake"
+    assert list(found) == ["grok-3", *catalog.rows("xai")] and found["grok-3"].owned_by == "fake"
 
 
 @pytest.mark.parametrize("code", [403, 429])
@@ -447,11 +447,8 @@ def test_zai_owns_its_models_as_zhipu_and_a_failing_listing_aborts():
         found = models("zai-coding", upstream.origin + "/api/coding/paas/v4")
         upstream.route("GET", "/v1/models", status(404))
         assert fetch("zai-coding", upstream.url).error.startswith("HTTP 404")
-    assert {model.model_id: model.owned_by for model in found.values()} == {
-        "glm-4.6": "zhipu",
-        "glm-5": "zhipu",
-        "x": "o",
-    }
+    owners = {model.model_id: model.owned_by for model in found.values()}
+    assert owners == {**dict.fromkeys(catalog.rows("zai"), "zhipu"), "glm-4.6": "zhipu", "glm-5": "zhipu", "x": "o"}
 
 
 @pytest.mark.parametrize("kind", ["neuralwatt", "minimax"])
