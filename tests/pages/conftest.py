@@ -1,5 +1,6 @@
 """One product, one browser and two fake providers for each module; pages that complain fail their test."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,26 @@ def viewer_page(hotel: Hotel) -> Iterator[Page]:
         made = hotel.product.manage("shell", "-c", VIEWER)
         assert made.returncode == 0, made.stderr
     yield from _page(hotel, "vera", "only-looking-1")
+
+
+@pytest.fixture
+def rough_page(hotel: Hotel, page: Page) -> Iterator[Page]:
+    """A page of the administrator on which the API may refuse: a browser tells of every 4xx on its console."""
+    context = hotel.browser.new_context(storage_state=hotel.states["admin"], viewport={"width": 1280, "height": 900})
+    made = context.new_page()
+    watched = Watched(made)
+    yield made
+    context.close()
+    assert [said for said in watched.complaints if not re.search(r"\b4(00|03|09)\b|status of 500|^500 ", said)] == []
+
+
+@pytest.fixture
+def alpha_and_beta(hotel: Hotel) -> Iterator[None]:
+    """Alpha and Beta only, after whatever happened."""
+    yield
+    for row in hotel.product.api("GET", "/api/providers?totals=false").json():
+        if row["name"] not in ("Alpha", "Beta"):
+            hotel.product.api("DELETE", f"/api/providers/{row['id']}")
 
 
 @pytest.fixture(scope="module")

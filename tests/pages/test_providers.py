@@ -3,59 +3,26 @@
 import json
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.pace import slower
-from tests.pages.conftest import Hotel, Watched
+from tests.pages.cards import KEY, PAGE, add, card, dialog
 from tests.upstream.server import FakeProvider, Hold, answer, reply, status
 from tests.wire.product import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
-PAGE = "/providers/"
-KEY = "sk-page-0123456789abcdef"
-
-
-@pytest.fixture
-def rough_page(hotel: Hotel, page: Page) -> Iterator[Page]:
-    """A page of the administrator on which the API may refuse: a browser tells of every 4xx on its console."""
-    context = hotel.browser.new_context(storage_state=hotel.states["admin"], viewport={"width": 1280, "height": 900})
-    made = context.new_page()
-    watched = Watched(made)
-    yield made
-    context.close()
-    assert [said for said in watched.complaints if not re.search(r"\b4(00|03|09)\b|status of 500|^500 ", said)] == []
-
-
-def card(page: Page, name: str) -> Any:
-    return page.locator("article.mh-provider").filter(has=page.get_by_role("heading", name=name, exact=True))
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.browser,
+    pytest.mark.timeout(60, func_only=True),
+    pytest.mark.usefixtures("alpha_and_beta"),
+]
 
 
 def names(page: Page) -> list[str]:
     return page.locator("article.mh-provider h3").all_inner_texts()
-
-
-def add(hotel: Hotel, name: str, url: str, **more: Any) -> str:
-    body = {"name": name, "base_url": url, "provider_type": "custom", "api_key": KEY, **more}
-    made = hotel.product.api("POST", "/api/providers", json=body)
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was(hotel: Hotel) -> Iterator[None]:
-    """Alpha and Beta only, after whatever happened."""
-    yield
-    for row in hotel.product.api("GET", "/api/providers?totals=false").json():
-        if row["name"] not in ("Alpha", "Beta"):
-            hotel.product.api("DELETE", f"/api/providers/{row['id']}")
-
-
-def dialog(page: Page) -> Any:
-    return page.locator("dialog[open]")
 
 
 def test_a_newcomer_adds_a_provider_and_gets_its_models(hotel, page):
@@ -159,7 +126,7 @@ def test_what_is_refused_stands_beside_its_field_and_the_input_stays(hotel, roug
     page.get_by_label("Type").select_option(label="Ollama")
     url.fill(hotel.a.url)
     go.click()
-    expect(beside("base_url")).to_have_text("the server at this address did not answer as ollama")
+    expect(beside("base_url")).to_contain_text("the server at this address did not answer as ollama")
 
 
 FIELDS = {

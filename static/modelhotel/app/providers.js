@@ -1,14 +1,17 @@
 // The page Providers: cards that stay current, and what can be done to a provider.
-import { api, query } from "./api.js";
+import { api, busy, query } from "./api.js";
 import { onStatus, start } from "./circuits.js";
 import { duration } from "./format.js";
 import { every, on, onGap } from "./live.js";
+import { onQuotas, read, start as startQuotas } from "./quotas.js";
+import { refreshed, showUsage } from "./quotas/usage.js";
 import { toast } from "./toast.js";
-import { debounce, onAddress, readAddress, writeAddress } from "./ui.js";
+import { ahead, debounce, onAddress, readAddress, writeAddress } from "./ui.js";
 import { mayDelete, mayDisable } from "./providers/ask.js";
 import { card } from "./providers/card.js";
 import { ProviderForm } from "./providers/form.js";
-import { discover, many, Progress } from "./providers/scans.js";
+import { Progress } from "./providers/progress.js";
+import { discover, many } from "./providers/scans.js";
 
 const LIST_EVERY = 30_000; // ms
 const TOTALS_EVERY = 300_000; // ms; the totals look through the request log
@@ -31,6 +34,8 @@ class Page {
     this.totals = {};
     this.states = new Map();
     this.cards = new Map();
+    this.quotas = new Map();
+    this.viewed = new Set(); // whose usage was asked for because nothing is stored of it
     this.form = null;
     this.cardsBox = root.querySelector("#provider-cards");
     this.filters = root.querySelector("#provider-filters");
@@ -66,11 +71,13 @@ class Page {
       this.#fill(params);
       this.draw();
     });
+    const early = ahead(this.data.now);
+    this.progress = new Progress(this.root, { rows: () => this.rows, clock: () => Date.now() + early });
     if (!this.mayChange) return;
-    this.progress = new Progress(this.root);
+    const again = this.root.querySelector("#quotas-refresh");
+    again.addEventListener("click", () => busy(again, refreshed()));
     for (const id of ["#provider-add", "#provider-first"]) this.root.querySelector(id).addEventListener("click", () => this.add());
-    const all = this.root.querySelector("#discover-all");
-    all.addEventListener("click", () => this.progress.all(all, this.rows).then(() => this.reload()));
+    this.root.querySelector("#discover-all").addEventListener("click", () => this.progress.all().then(() => this.reload()).catch(quiet));
   }
 
   #live() {
@@ -87,8 +94,27 @@ class Page {
       if (this.#circuits(status)) this.soon();
     });
     start();
+    onQuotas((quotas) => {
+      this.quotas = new Map(quotas.map((quota) => [quota.provider_id, quota]));
+      this.draw();
+      this.#firstViews();
+    });
+    startQuotas();
     every(LIST_EVERY, () => this.reload());
     every(TOTALS_EVERY, () => this.#readTotals());
+  }
+
+  /** Whose quota nobody has read yet is asked once: the next reading of the gateway may be minutes away. */
+  async #firstViews() {
+    const fresh = this.rows.filter((row) => row.enabled && this.#kind(row)?.quota && !this.quotas.has(row.id) && !this.viewed.has(row.id));
+    for (const row of fresh) this.viewed.add(row.id);
+    const asked = fresh.map((row) => api("GET", `/api/providers/${row.id}/${this.#kind(row).quota}`));
+    const answers = await Promise.allSettled(asked);
+    if (answers.length) await read().catch(quiet);
+  }
+
+  #kind(row) {
+    return this.kinds.get(row.provider_type);
   }
 
   asked() {
@@ -125,6 +151,7 @@ class Page {
 
   async reload() {
     this.rows = await api("GET", `/api/providers${query({ totals: false })}`);
+    this.progress.note(this.rows);
     this.draw();
   }
 
@@ -150,6 +177,8 @@ class Page {
     this.root.querySelector('[data-empty="none"]').hidden = this.rows.length > 0;
     this.root.querySelector('[data-empty="match"]').hidden = !(this.rows.length && !rows.length);
     this.filters.hidden = !this.rows.length;
+    const reporting = this.rows.some((row) => row.enabled && this.#kind(row)?.quota);
+    if (this.mayChange) this.root.querySelector("#quotas-refresh").hidden = !reporting;
   }
 
   /** The card of *row*; the one that stands where nothing of it changed. */
@@ -157,11 +186,12 @@ class Page {
     const shown = { ...row, total_tokens: row.total_tokens ?? this.totals[row.id] ?? null };
     const circuits = this.circuits.get(row.id) || null;
     const state = this.states.get(row.id) || null;
-    const mark = JSON.stringify([shown, circuits, state]);
+    const quota = this.quotas.get(row.id) || null;
+    const mark = JSON.stringify([shown, circuits, state, quota]);
     const before = this.cards.get(row.id);
     if (before && before.mark === mark) return before;
     const acts = this.mayChange ? this.#acts() : null;
-    const element = card(shown, { kind: this.kinds.get(row.provider_type), circuits, acts, state });
+    const element = card(shown, { kind: this.#kind(row), circuits, acts, state, quota, look: (one) => this.#look(one) });
     if (before) keepFocus(before.element, element);
     return { mark, element };
   }
@@ -174,6 +204,10 @@ class Page {
       toggle: (row, button) => this.#toggle(row, button),
       remove: (row) => this.#remove(row),
     };
+  }
+
+  #look({ id, name, provider_type: type }) {
+    showUsage({ id, name }, { mayRefresh: this.mayChange, window: this.kinds.get(type)?.reserve });
   }
 
   add() {
@@ -189,6 +223,7 @@ class Page {
   #saved(row, fresh) {
     this.#put(row);
     toast(fresh ? `${row.name} was added.` : `${row.name} was saved.`, "success");
+    this.#firstViews();
     if (fresh && this.data.discover) this.#run(row, "Asking for its models…", () => this.#discover(row, true));
   }
 

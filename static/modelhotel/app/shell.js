@@ -3,6 +3,7 @@ import "./copy.js";
 import { count, onStatus, start } from "./circuits.js";
 import { age, instant } from "./format.js";
 import { on, onState, state } from "./live.js";
+import { pills } from "./quotas/pills.js";
 import { shelf } from "./shelf.js";
 import { system } from "./system.js";
 import { toast } from "./toast.js";
@@ -82,6 +83,7 @@ document.addEventListener("keydown", (event) => {
 
 streamSign();
 badges();
+pills(document.getElementById("mh-usage"));
 shelf(document.getElementById("mh-shelf"));
 system(document.getElementById("mh-system"));
 version(document.getElementById("mh-version"));

@@ -1,6 +1,8 @@
 // One provider as a card.
 import { query } from "../api.js";
 import { age, exact, instant, number } from "../format.js";
+import { bar } from "../quotas/bar.js";
+import { brief, trouble } from "../quotas/reading.js";
 import { h } from "../ui.js";
 import { hintOf } from "./fields.js";
 import { many } from "./scans.js";
@@ -13,6 +15,14 @@ const HEALTH = {
   circuit_open: ["bad", "Circuit open", "block"],
 };
 
+const SHORT = { bad: "Usage cannot be read", warn: "Usage cannot be read", muted: "No plan with a quota" };
+const KEYS = {
+  wrong_master_key: ["bad", "cannot be decrypted: another MASTER_KEY", "Start the gateway with the MASTER_KEY it was stored under, or enter the key anew."],
+  corrupt: ["bad", "stored row is damaged", "What is stored is no encrypted key. Enter it anew."],
+  missing: ["bad", "missing", "This type needs a key, and none is stored."],
+};
+
+const hidden = (text) => h("span", { class: "mh-visually-hidden" }, text);
 const icon = (name) => h("span", { class: "material-symbols-outlined mh-icon", "aria-hidden": "true" }, name);
 
 export function chip(tone, text, { title = null, symbol = null } = {}) {
@@ -47,16 +57,51 @@ function circuit(row) {
   return h("span", { class: "mh-chip", dataset: { tone: "warn" }, title }, icon("power_off"), h("span", {}, many(open || 1, "circuit"), " open", retry));
 }
 
-/** failover-loop 7.9: the last 429 that said its quota or balance is spent. */
-function cap(note) {
-  if (!note) return null;
+/** failover-loop 7.9: the last 429 that said its quota or balance is spent, where no reading says how much is left. */
+function cap(note, quota) {
+  if (!note || (quota && brief(quota))) return null;
   const at = instant(note.at).slice(11, 16);
   const said = note.phrase ? `last cap message: "${note.phrase}"` : "last cap";
   return chip("warn", `no usage API · ${note.entitled ? "balance spent" : "cap hit"} ${at}`, { title: `${said} at ${at} (from a 429 on ${note.model})` });
 }
 
+/** That it will be switched off, and that some of its quota is kept. */
+function marks(provider, kind) {
+  const { quota_reserve_percent: percent, scheduled_disable_on: day } = provider;
+  const window = kind && kind.reserve;
+  return [
+    day && chip("info", [hidden("Switched off on "), day], { title: `It is switched off on ${day}, on the gateway's clock`, symbol: "event" }),
+    percent > 0 && window && h("span", { class: "mh-chip mh-piggy", title: `${percent} % of the ${window} window is kept for use outside of the gateway` }, icon("savings"), hidden("Quota reserve of the "), hidden(`${window} window: `), `${percent} %`),
+  ];
+}
+
+/** How much of its quota is used: a button that opens the rest. *look*(provider) opens it. */
+function usage(provider, quota, kind, look) {
+  if (!kind || !kind.quota || !provider.enabled) return null;
+  const said = quota && brief(quota);
+  const problem = quota && trouble(quota);
+  const plan = quota && quota.plan;
+  const words = said
+    ? [h("span", { class: "mh-usage-name" }, said.name), bar(said.used, said.tone), h("strong", { class: "mh-usage-figure", dataset: { tone: said.tone } }, said.text), said.resets && h("span", { class: "mh-usage-reset" }, `resets ${said.resets}`)]
+    : [h("span", { class: "mh-usage-name" }, plan ? `Plan: ${plan}` : problem ? SHORT[problem[0]] : quota ? "Usage: nothing told" : "Usage: not read yet")];
+  return h(
+    "button",
+    { type: "button", class: "mh-usage-badge", dataset: { act: "usage" }, title: said ? said.title : problem ? problem[1] : null, on: { click: () => look(provider) } },
+    hidden(`Usage of ${provider.name}: `),
+    words,
+    problem && problem[0] !== "muted" && h("span", { class: "mh-usage-problem", dataset: { tone: problem[0] } }, icon("warning"), hidden(problem[1])),
+  );
+}
+
 function row(name, ...value) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+}
+
+/** The key as it is shown, and what is wrong with what is stored of it. */
+function key(provider) {
+  const [tone, text, title] = KEYS[provider.key_state] || [];
+  const mask = h("code", {}, provider.masked_key === "N/A" ? "none" : provider.masked_key);
+  return row("Key", provider.key_state === "missing" ? null : mask, text && [" ", h("strong", { class: "mh-key-state", dataset: { tone }, title }, icon("key_off"), text)]);
 }
 
 function discovery(provider) {
@@ -116,8 +161,11 @@ function head(provider, kind, acts, busy) {
   );
 }
 
-/** *acts*: what its buttons do, null for who may only look. *state*: what runs or how it ended. */
-export function card(provider, { kind, circuits, acts, state }) {
+/**
+ * *acts*: what its buttons do, null for who may only look; *look*(provider) opens the usage. *quota*: its reading, null
+ * for none. *state*: what runs or how it ended.
+ */
+export function card(provider, { kind, circuits, acts, state, quota = null, look = null }) {
   const busy = Boolean(state && state.busy);
   return h(
     "article",
@@ -130,14 +178,16 @@ export function card(provider, { kind, circuits, acts, state }) {
       provider.enabled && circuit(circuits),
       h("a", { class: "mh-chip", dataset: { tone: "info" }, href: `/models/${query({ provider: provider.id })}` }, many(provider.model_count, "model")),
       provider.total_tokens > 0 && chip("muted", `${number(provider.total_tokens)} tokens`, { title: exact(provider.total_tokens) }),
-      cap(provider.last_cap),
+      cap(provider.last_cap, quota),
       provider.inflight_limit && chip("warn", `at most ${provider.inflight_limit} at once`, { title: "Learned from its busy answers; clean answers raise it, a quiet time drops it", symbol: "speed" }),
+      marks(provider, kind),
     ),
+    usage(provider, quota, kind, look),
     h("p", { class: "mh-address" }, h("button", { type: "button", class: "mh-copyable", dataset: { copyText: provider.base_url }, title: "Copy the address" }, h("code", {}, provider.base_url))),
     h(
       "dl",
       { class: "mh-facts" },
-      row("Key", h("code", {}, provider.masked_key === "N/A" ? "none" : provider.masked_key)),
+      key(provider),
       row("Last used", when(provider.last_used_at)),
       row("Last checked", when(provider.last_checked_at)),
       discovery(provider),

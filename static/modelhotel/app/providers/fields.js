@@ -5,6 +5,8 @@ const FIELDS = [
   [/^(unknown provider_type|invalid provider_type)/, "provider_type"],
   [/^api_key /, "api_key"],
   [/^max_in_flight /, "max_in_flight"],
+  [/^quota_reserve_percent /, "quota_reserve_percent"],
+  [/^(invalid scheduled_disable_on|scheduled_disable_on )/, "scheduled_disable_on"],
   [/^circuit_breaker_slow_call_threshold /, "circuit_breaker_slow_call_threshold"],
   [/^(base_url |invalid base URL|a provider for this address|host "|provider host "|loopback addresses|could not reach a server|the server at this address)/, "base_url"],
 ];

@@ -3,49 +3,28 @@ import { api, ApiError, busy } from "../api.js";
 import { open } from "../dialog.js";
 import { duration } from "../format.js";
 import { h } from "../ui.js";
+import { Address, same } from "./address.js";
+import { Field, text, toggle } from "./field.js";
 import { fieldOf, freeName, hintOf, hostOf, isPrivate, nameOf, nameProblem, toSet, typeOf } from "./fields.js";
+import { Limits } from "./limits.js";
 import { many } from "./scans.js";
 
 const BY_ADDRESS = "";
-let serial = 0;
-
-/** A labelled field with room for a hint and for what the server says about it. */
-class Field {
-  constructor(name, title, control, ...beside) {
-    const id = `provider-${name}-${(serial += 1)}`;
-    control.id = id;
-    control.name = name;
-    this.control = control;
-    this.hint = h("div", { class: "mh-hint", id: `${id}-hint` });
-    this.error = h("div", { class: "mh-error", role: "alert", id: `${id}-error` });
-    this.label = h("label", { for: id }, title);
-    control.setAttribute("aria-describedby", `${id}-error ${id}-hint`);
-    this.element = h("div", { class: "mh-field", dataset: { field: name } }, this.label, h("div", { class: "mh-beside" }, control, beside), this.error, this.hint);
-    control.addEventListener("input", () => this.refuse(""));
-  }
-
-  refuse(text, lines = []) {
-    this.control.toggleAttribute("aria-invalid", false);
-    if (text) this.control.setAttribute("aria-invalid", "true");
-    this.error.replaceChildren(text);
-    if (lines.length) this.error.append(settings(lines));
-  }
-}
 
 /** The environment that would allow a refused address. */
 function settings(lines) {
-  const text = lines.join("\n");
+  const wanted = lines.join("\n");
   return h(
     "div",
     { class: "mh-to-set" },
     h("span", {}, "To allow it, start the gateway with"),
-    h("pre", { dataset: { copyText: text }, tabindex: "0", title: "Copy" }, text),
+    h("pre", { dataset: { copyText: wanted }, tabindex: "0", title: "Copy" }, wanted),
     h("span", {}, "ALLOWED_PROVIDER_HOSTS is a list: with it set, hosts that are not built in have to be named too."),
   );
 }
 
 export class ProviderForm {
-  /** *data*: kinds and rules of addresses; *taken*: the other providers; *saved*(row, fresh) is called with what was stored. */
+  /** *data*: kinds, rules of addresses, today; *taken*: the other providers; *saved*(row, fresh) is called with what was stored. */
   constructor({ data, taken, provider = null, saved }) {
     this.kinds = new Map(data.kinds.map((kind) => [kind.type, kind]));
     this.rules = data.rules;
@@ -53,6 +32,7 @@ export class ProviderForm {
     this.provider = provider;
     this.saved = saved;
     this.suggested = "";
+    this.limits = new Limits(provider, data.today);
     this.#fields();
     this.#build();
     this.#typeChosen(true);
@@ -65,28 +45,15 @@ export class ProviderForm {
     if (stored && !this.kinds.has(stored.provider_type)) select.append(h("option", { value: stored.provider_type }, stored.provider_type));
     select.value = stored ? stored.provider_type : BY_ADDRESS;
     this.type = new Field("provider_type", "Type", select);
-    this.name = new Field("name", "Name", h("input", { class: "mh-input", maxlength: "100", autocomplete: "off", spellcheck: "false", value: stored ? stored.name : "" }));
+    this.name = new Field("name", "Name", text({ maxlength: "100", value: stored ? stored.name : "" }));
     this.name.hint.textContent = "Clients ask for its models as name/model, blanks as hyphens.";
-    this.unlock = h("button", { type: "button", class: "mh-btn mh-btn-quiet mh-small", hidden: true }, "Other address");
-    const url = h("input", { class: "mh-input", type: "text", inputmode: "url", autocomplete: "off", spellcheck: "false", placeholder: "https://api.openai.com/v1", value: stored ? stored.base_url : "" });
-    this.url = new Field("base_url", "Base address", url, this.unlock);
+    this.address = new Address(stored ? stored.base_url : "", () => this.#recognise());
+    this.url = this.address.field;
     this.show = h("button", { type: "button", class: "mh-btn mh-btn-quiet mh-small", "aria-pressed": "false" }, "Show");
     const has = stored && stored.masked_key !== "N/A";
-    this.key = new Field("api_key", "API key", h("input", { class: "mh-input", type: "password", autocomplete: "new-password", spellcheck: "false", placeholder: has ? `stored: ${stored.masked_key}` : "" }), this.show);
+    this.key = new Field("api_key", "API key", text({ type: "password", autocomplete: "new-password", placeholder: has ? `stored: ${stored.masked_key}` : "" }), this.show);
     this.key.hint.textContent = has ? "Blank keeps the stored key." : "Stored encrypted and never shown again.";
-    this.most = new Field("max_in_flight", "Most requests at once", h("input", { class: "mh-input", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "no ceiling", value: stored && stored.max_in_flight !== null ? String(stored.max_in_flight) : "" }));
-    this.most.hint.textContent = "Empty: no ceiling. What the provider's busy answers teach is kept below it.";
-    this.slow = new Field("circuit_breaker_slow_call_threshold", "Slow answer after", h("input", { class: "mh-input", type: "text", autocomplete: "off", placeholder: "as the setting says", value: (stored && stored.circuit_breaker_slow_call_threshold) || "" }));
-    this.slow.hint.textContent = "A duration such as 60s; an answer that takes longer is charged to its circuit. 0s: never. Empty: Slow Call Threshold of the settings.";
-    this.drop = this.#switch("Remove the stored key", "remove_key", false);
-    this.enabled = this.#switch("Enabled", "enabled", stored ? stored.enabled : true);
-    this.discovery = this.#switch("Its models may be discovered", "autodiscovery_enabled", stored ? stored.autodiscovery_enabled : true);
-  }
-
-  #switch(title, name, on) {
-    const input = h("input", { type: "checkbox", role: "switch", class: "mh-switch", name });
-    input.checked = on;
-    return { input, element: h("label", { class: "mh-line" }, input, title) };
+    this.drop = toggle("Remove the stored key", "remove_key", false);
   }
 
   #build() {
@@ -102,19 +69,17 @@ export class ProviderForm {
       h("h2", {}, stored ? `Edit ${stored.name}` : "Add a provider"),
       this.note,
       this.type.element,
+      this.address.blanks,
       this.url.element,
       this.key.element,
       stored && this.drop.element,
       this.name.element,
-      this.most.element,
-      stored && this.slow.element,
-      stored && this.enabled.element,
-      stored && this.discovery.element,
+      this.limits.element,
       this.result,
       this.alert,
       h("div", { class: "mh-dialog-actions" }, this.tester, h("span", { class: "mh-push" }), h("button", { type: "button", class: "mh-btn mh-btn-quiet", "data-close": true }, "Cancel"), this.go),
     );
-    this.dialog = h("dialog", {}, form);
+    this.dialog = h("dialog", { class: "mh-provider-dialog" }, form);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       busy(this.go, this.#save());
@@ -122,8 +87,6 @@ export class ProviderForm {
     form.addEventListener("input", () => this.result.replaceChildren());
     this.tester.addEventListener("click", () => busy(this.tester, this.#test()));
     this.type.control.addEventListener("change", () => this.#typeChosen(false));
-    this.url.control.addEventListener("input", () => this.#recognise());
-    this.unlock.addEventListener("click", () => this.#unlocked());
     this.show.addEventListener("click", () => this.#reveal());
   }
 
@@ -139,32 +102,18 @@ export class ProviderForm {
     this.note.textContent = "This provider was changed elsewhere in the meantime. Saving writes only what you change here.";
   }
 
+  get #chosen() {
+    return this.kinds.get(this.type.control.value) || null;
+  }
+
   get #kind() {
-    const chosen = this.type.control.value;
-    return this.kinds.get(chosen === BY_ADDRESS ? typeOf(this.url.control.value, this.rules) : chosen);
+    return this.type.control.value === BY_ADDRESS ? this.kinds.get(typeOf(this.address.value, this.rules)) || null : this.#chosen;
   }
 
   #typeChosen(first) {
-    const kind = this.kinds.get(this.type.control.value);
-    const input = this.url.control;
-    if (!first) {
-      const presets = [...this.kinds.values()].map((one) => one.address).filter(Boolean);
-      if (kind && kind.address) input.value = kind.address;
-      else if (presets.includes(input.value)) input.value = "";
-    }
-    const locked = Boolean(kind && kind.address && input.value === kind.address);
-    input.readOnly = locked;
-    this.unlock.hidden = !locked;
-    input.placeholder = (kind && (kind.hint || kind.address)) || "https://api.openai.com/v1";
+    this.address.choose(this.#chosen, first);
     this.#recognise();
-    if (!first && kind) (kind.address ? this.key.control : input).focus();
-  }
-
-  #unlocked() {
-    this.url.control.readOnly = false;
-    this.unlock.hidden = true;
-    this.url.control.focus();
-    this.url.control.select();
+    if (!first && this.#chosen) (this.address.open || this.key.control).focus();
   }
 
   #reveal() {
@@ -174,11 +123,10 @@ export class ProviderForm {
     this.show.setAttribute("aria-pressed", String(!shown));
   }
 
-  /** What follows from type and address: hints, whether a key is needed, a name to start with. */
+  /** What follows from type and address: hints, whether a key is needed, what can be limited, a name to start with. */
   #recognise() {
     const kind = this.#kind;
-    const address = this.url.control.value.trim();
-    const host = hostOf(address);
+    const host = hostOf(this.address.value);
     const derived = this.type.control.value === BY_ADDRESS;
     this.key.label.textContent = kind && kind.keyless ? "API key (optional)" : "API key";
     this.drop.element.hidden = !(this.provider && this.provider.masked_key !== "N/A" && kind && kind.keyless);
@@ -189,9 +137,19 @@ export class ProviderForm {
       if (isPrivate(host)) hint += " A server of your own? Choose Ollama, LM Studio, KoboldCPP or Custom above.";
     }
     this.type.hint.textContent = hint;
-    const other = this.taken.find((one) => one.base_url.replace(/\/+$/, "") === address.replace(/\/+$/, ""));
-    this.url.hint.textContent = other && address ? `${other.name} has the same address; that is fine with another key.` : "";
+    this.limits.show(kind);
+    this.#neighbour(kind);
     this.#suggest(kind, host);
+  }
+
+  /** A second provider at one address: fine for another account of a vendor, refused for a server of one's own. */
+  #neighbour(kind) {
+    const own = Boolean(kind && kind.self_hosted);
+    const other = this.taken.find((one) => same(one.base_url, this.address.value, own) && (!own || this.kinds.get(one.provider_type)?.self_hosted));
+    this.url.hint.classList.toggle("mh-warning", Boolean(other));
+    if (!other) this.url.hint.textContent = "";
+    else if (own) this.url.hint.textContent = `${other.name} is this server already: it is added once only.`;
+    else this.url.hint.textContent = `${other.name} has the same address; that is fine with another key.`;
   }
 
   #suggest(kind, host) {
@@ -209,45 +167,48 @@ export class ProviderForm {
     return this.key.control.value ? { api_key: this.key.control.value } : {};
   }
 
-  /** null for no ceiling; what is no whole number goes as 0, which the server refuses in its own words. */
-  get #mostGiven() {
-    const text = this.most.control.value.trim();
-    if (!text) return null;
-    return /^\d+$/.test(text) ? Number(text) : 0;
-  }
-
   #given() {
     const wanted = {
       name: this.name.control.value,
       provider_type: this.type.control.value,
       base_url: this.url.control.value,
-      max_in_flight: this.#mostGiven,
-      circuit_breaker_slow_call_threshold: this.slow.control.value.trim() || null,
-      enabled: this.enabled.input.checked,
-      autodiscovery_enabled: this.discovery.input.checked,
+      ...this.limits.given(),
     };
-    if (!this.provider) {
-      const { name, provider_type, base_url, max_in_flight } = wanted;
-      return { name, provider_type, base_url, max_in_flight, ...this.#keyGiven() };
-    }
+    if (!this.provider) return { ...wanted, ...this.#keyGiven() };
     const changed = Object.entries(wanted).filter(([field, value]) => value !== this.provider[field]);
     return { ...Object.fromEntries(changed), ...this.#keyGiven() };
   }
 
   #refused(problem) {
     if (!(problem instanceof ApiError)) throw problem;
-    for (const field of this.#all()) field.refuse("");
-    const code = problem.body && typeof problem.body === "object" ? problem.body.code : "";
-    const at = this.#all().find((field) => field.control.name === fieldOf(problem.message, code));
+    this.#accepted();
+    const said = problem.body && typeof problem.body === "object" ? problem.body : {};
+    const at = this.#all().find((field) => field.name === fieldOf(problem.message, said.code));
     this.alert.hidden = Boolean(at);
     this.alert.textContent = at ? "" : problem.message;
     if (!at) return;
-    at.refuse(problem.message, at === this.url ? toSet(this.url.control.value, problem.message) : []);
+    at.refuse(problem.message, ...(at === this.url ? this.#wayOut(problem.message, said) : []));
     at.control.focus();
   }
 
+  /** What helps with a refused address: the environment that allows it, or the type that answered there. */
+  #wayOut(message, { code, detected, detected_version: version }) {
+    const lines = toSet(this.url.control.value, message);
+    if (lines.length) return [settings(lines)];
+    if (code === "provider_unreachable") return [h("p", { class: "mh-why" }, "Is the server running, and can the gateway's machine reach it?")];
+    const kind = this.kinds.get(code === "provider_type_mismatch" ? detected : code === "provider_type_unconfirmed" ? "custom" : "");
+    if (!kind) return [];
+    const take = () => {
+      this.type.control.value = kind.type;
+      this.#accepted();
+      this.#typeChosen(false);
+    };
+    const why = detected ? [`${kind.label}${version ? ` ${version}` : ""} answered. `] : ["A server that only speaks OpenAI's API is of the type Custom. "];
+    return [h("p", { class: "mh-why" }, why, h("button", { type: "button", class: "mh-btn mh-btn-quiet mh-small", on: { click: take } }, `Use ${kind.label}`))];
+  }
+
   #all() {
-    return [this.type, this.name, this.url, this.key, this.most, this.slow];
+    return [this.type, this.name, this.url, this.key, ...this.limits.fields];
   }
 
   #accepted() {
@@ -256,6 +217,7 @@ export class ProviderForm {
   }
 
   async #test() {
+    if (this.address.incomplete()) return;
     this.result.replaceChildren(h("p", { class: "mh-why" }, "Asking the provider for its models…"));
     const body = { base_url: this.url.control.value, provider_type: this.type.control.value, ...this.#keyGiven() };
     if (this.provider) body.provider_id = this.provider.id;
@@ -270,6 +232,7 @@ export class ProviderForm {
   }
 
   async #save() {
+    if (this.address.incomplete()) return;
     const given = this.#given();
     if (this.provider && !Object.keys(given).length) {
       this.close();

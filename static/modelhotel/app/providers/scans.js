@@ -1,9 +1,7 @@
-// Discovery: of one provider, of all with their progress, and what it found.
-import { api, busy, query } from "../api.js";
+// A discovery of one provider, and what it or one of all found.
+import { api, query } from "../api.js";
 import { open } from "../dialog.js";
 import { money, number } from "../format.js";
-import { on } from "../live.js";
-import { toast } from "../toast.js";
 import { h } from "../ui.js";
 
 const SHOWN = 30; // names per section before they are only counted
@@ -95,61 +93,9 @@ export async function discover(provider, { first = false } = {}) {
   summary(title, [block({ name: provider.name, discovered, diff, unlisted }, true)], links);
 }
 
-/** The panel that follows "Discover All". */
-export class Progress {
-  constructor(root) {
-    this.panel = root.querySelector("#discovery");
-    this.bar = root.querySelector("#discovery-bar");
-    this.count = root.querySelector("#discovery-count");
-    this.list = root.querySelector("#discovery-lines");
-    this.lines = new Map();
-    on("request.discovery.provider_starting", ({ metadata }) => this.#say(metadata.provider, "running", "asking…"));
-    on("discovery.provider_fetched", ({ metadata }) => this.#say(metadata.provider, "good", many(metadata.count, "model")));
-    on("discovery.provider_failed", ({ metadata }) => this.#say(metadata.provider, "bad", metadata.error));
-  }
-
-  #say(name, state, text) {
-    const line = this.lines.get(name);
-    // What is finished is not asked again in this run.
-    if (!line || this.panel.hidden || ["good", "bad"].includes(line.dataset.state)) return;
-    line.dataset.state = state;
-    line.lastChild.textContent = text;
-    this.#tell();
-  }
-
-  #tell() {
-    const done = [...this.lines.values()].filter((line) => ["good", "bad"].includes(line.dataset.state)).length;
-    this.bar.max = Math.max(1, this.lines.size);
-    this.bar.value = done;
-    this.count.textContent = `${done} of ${this.lines.size} done`;
-  }
-
-  #start(names) {
-    this.lines = new Map(
-      names.map((name) => [name, h("li", { dataset: { state: "waiting" } }, h("strong", {}, name), h("span", {}, "waiting"))]),
-    );
-    this.list.replaceChildren(...this.lines.values());
-    this.panel.hidden = false;
-    this.#tell();
-  }
-
-  /** Scans all that take part. */
-  async all(button, providers) {
-    const names = providers.filter((one) => one.enabled && one.autodiscovery_enabled).map((one) => one.name);
-    if (!names.length) {
-      toast("No enabled provider takes part in discovery.", "warning");
-      return;
-    }
-    this.#start(names);
-    try {
-      const answer = await busy(button, api("POST", "/api/providers/discover-all"));
-      const title = `${many(answer.discovered, "model")} of ${many(answer.succeeded, "provider")}` + (answer.failed ? `, ${answer.failed} failed` : "");
-      const blocks = answer.results.map((one) => block({ name: one.provider_name, ...one }, false));
-      summary(title, blocks, [["Show models", "/models/"]]);
-    } catch (problem) {
-      toast(problem.message, "error");
-    } finally {
-      this.panel.hidden = true;
-    }
-  }
+/** Shows what a discovery of all came to. *answer*: that of the API. */
+export function summaryOfAll(answer) {
+  const title = `${many(answer.discovered, "model")} of ${many(answer.succeeded, "provider")}` + (answer.failed ? `, ${answer.failed} failed` : "");
+  const blocks = answer.results.map((one) => block({ name: one.provider_name, ...one }, false));
+  summary(title, blocks, [["Show models", "/models/"]]);
 }
