@@ -20,11 +20,12 @@ from modelhotel.core import changes, logqueue, snapshots
 from modelhotel.core.environment import Environment
 from modelhotel.core.leader import Job
 from modelhotel.ops import leases, scrape, workers
-from modelhotel.ops.jobs import Jobs
+from modelhotel.ops.jobs import LOOK, Jobs
 from modelhotel.ops.lifecycle import Service
 from modelhotel.ops.nodes import Membership
 from modelhotel.ops.startup import INSTANCE
 from modelhotel.ops.watch import Watcher
+from providers import schedule
 from providers.keyring import KEYRING
 from proxy.limits.buckets import SWEEP_EVERY
 from proxy.limits.gate import LIMITER
@@ -46,6 +47,8 @@ JOBS = (
     Job("job:sessions", HOUR, SessionStore.clear_expired),
     Job("job:statistics", 60.0, rollup.turn),
     Job("job:statistics-names", 24 * HOUR, rollup.forget_names),
+    # Looked for every few seconds: with these, never more than a minute apart.
+    Job("job:scheduled-disable", 60.0 - LOOK, schedule.disable_due),
     Job("job:phrases", 24 * HOUR, partial(phrases.report, ratelimit.PHRASES)),
 )
 log = logging.getLogger("serve")
@@ -67,6 +70,7 @@ def services(membership: Membership | None) -> Sequence[Service]:
         _sweeper(),
         Service("audit", lambda: None, lambda: audit.stop(AUDIT)),
         Service("keys", KEYRING.warm, lambda: None),
+        Service("scheduled disable", schedule.at_start, lambda: None),
         Service("watcher", watcher.start, watcher.stop),
         Service("quotas", quotas.start, quotas.stop),
         Service("jobs", jobs.start, lambda: jobs.join(JOIN), halt=jobs.stop),

@@ -120,7 +120,7 @@ def test_a_lease_moves_only_for_its_holder(clock: ManualClock):
 def test_every_job_of_the_product_has_a_name_that_fits_and_a_period():
     names = [job.name for job in JOBS]
     assert len(set(names)) == len(names)
-    assert all(len(job.name) <= 60 and job.every >= 60 for job in JOBS)
+    assert all(len(job.name) <= 60 and job.every >= 50 for job in JOBS)
 
 
 @pytest.mark.django_db(transaction=True)
