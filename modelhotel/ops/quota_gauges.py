@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from datetime import UTC, datetime
 
 from django.db import close_old_connections, connection
@@ -45,12 +46,10 @@ class Reader:
     def read(self) -> Values:
         """Empty when the database did not answer in time, or failed."""
         with self._lock:
-            late = self._running is not None and not self._running.done.is_set()
-            if not late:
+            if self._running is None or self._running.done.is_set():
                 self._running = _Run()
             run = self._running
-        assert run is not None
-        if late or not run.done.wait(self._seconds):
+        if not run.done.wait(max(run.started + self._seconds - time.monotonic(), 0.0)):
             log.warning("metrics: quota figures left out, the database does not answer")
             return {}
         return run.values
@@ -59,6 +58,7 @@ class Reader:
 class _Run:
     def __init__(self) -> None:
         self.values: Values = {}
+        self.started = time.monotonic()
         self.done = threading.Event()
         threading.Thread(target=self._main, name="quota-metrics", daemon=True).start()
 
