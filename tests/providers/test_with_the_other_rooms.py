@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from failover import breaker
 from failover.caps import CAPS
 from failover.models import FailoverGroup
 from modelhotel import wiring
@@ -14,6 +15,8 @@ from modelhotel.models import User
 from providers import ports
 from providers.models import Model
 from providers.ports import LastCap
+from providers.quota import store
+from providers.quota.store import Fetched
 from proxy.models import VirtualKey
 from requestlogs.models import RequestLog
 from tests.providers.conftest import Api, Ports
@@ -127,3 +130,26 @@ def test_a_model_test_is_translated_like_traffic(api: Api, behind: Ports):
     assert odd["success"] is False and odd["error"]
     well, _ = behind.named("test")
     assert (well.tokens_prompt, well.tokens_completion, well.state) == (9, 1, "completed")
+
+
+def test_a_reserve_is_judged_by_the_save_alone(api: Api, behind: Ports):
+    """providers 69"""
+    wiring._providers()
+    with FakeProvider() as upstream:
+        kimi = api.provider(upstream, name="Kimi", provider_type="kimi-code", api_key="sk-kimi-0001")
+        router = api.provider(upstream, name="Router", provider_type="openrouter", api_key="sk-or-0001")
+        counter = {"limit": "100", "used": "85", "remaining": "15", "resetTime": "2999-01-01T00:00:00Z"}
+        for made, payload in ((kimi, {"usage": counter}), (router, {"credits_total": 10, "credits_used": 10})):
+            store.keep(made["id"], "usage", Fetched(payload, 200), "poll", timezone.now())
+
+        def pins(percent: int) -> dict[str, Any]:
+            for made in (kimi, router):
+                path = f"/providers/{made['id']}"
+                assert api.put(path, {"quota_reserve_percent": percent}).json()["quota_reserve_percent"] == percent
+            rows = breaker.board().status({}, True).get("providers", [])
+            return {row["provider_id"]: [one["pin_source"] for one in row["circuits"]] for row in rows}
+
+        assert pins(10) == {}
+        assert pins(90) == {kimi["id"]: ["reserve"]}
+        assert pins(10) == {}
+        assert upstream.requests == []
