@@ -44,35 +44,42 @@ def set_master_key(key: bytes) -> None:
     _master = key
 
 
-def _derive(salt: bytes) -> bytes:
-    if not _master:
+def _derive(salt: bytes, master: bytes | None) -> bytes:
+    root = _master if master is None else master
+    if not root:
         raise DecryptError("no master key is set")
     return low_level.hash_secret_raw(
-        _master, salt, TIME_COST, MEMORY_KIB, PARALLELISM, KEY_BYTES, low_level.Type.ID, low_level.ARGON2_VERSION
+        root, salt, TIME_COST, MEMORY_KIB, PARALLELISM, KEY_BYTES, low_level.Type.ID, low_level.ARGON2_VERSION
     )
 
 
-def seal(plain: str) -> Sealed:
-    """Encrypt under a fresh salt and nonce, so equal texts never look equal. Raises DecryptError without a key."""
+def seal(plain: str, *, master: bytes | None = None) -> Sealed:
+    """Encrypt under a fresh salt and nonce, so equal texts never look equal. Raises DecryptError without a key.
+
+    *master*, here and below: a root secret other than that of this process.
+    """
     salt, nonce = os.urandom(SALT_BYTES), os.urandom(NONCE_BYTES)
-    return Sealed(AESGCM(_derive(salt)).encrypt(nonce, plain.encode(), None), nonce, salt)
+    return Sealed(AESGCM(_derive(salt, master)).encrypt(nonce, plain.encode(), None), nonce, salt)
 
 
-def open_sealed(ciphertext: bytes, nonce: bytes, salt: bytes) -> str:
+def open_sealed(ciphertext: bytes, nonce: bytes, salt: bytes, *, master: bytes | None = None) -> str:
     """Raises DecryptError."""
     if len(nonce) != NONCE_BYTES:
         raise DecryptError(f"the nonce has {len(nonce)} bytes, not {NONCE_BYTES}")
     if not salt:
         raise DecryptError("the salt is missing")
     try:
-        return AESGCM(_derive(salt)).decrypt(nonce, ciphertext, None).decode()
+        return AESGCM(_derive(salt, master)).decrypt(nonce, ciphertext, None).decode()
     except (InvalidTag, Argon2Error, ValueError):
         raise DecryptError("decryption failed, possible wrong master key") from None
 
 
 def pack(plain: str) -> str:
     """A secret as one line of text, for the settings table."""
-    sealed = seal(plain)
+    return packed(seal(plain))
+
+
+def packed(sealed: Sealed) -> str:
     return PREFIX + ":".join(base64.b64encode(part).decode() for part in (sealed.ciphertext, sealed.nonce, sealed.salt))
 
 
@@ -80,14 +87,19 @@ def unpack(text: str) -> str:
     """The secret in a packed line; text without the prefix comes back unchanged. Raises DecryptError."""
     if not text.startswith(PREFIX):
         return text
-    parts = text[len(PREFIX) :].split(":")
+    sealed = sealed_of(text)
+    return open_sealed(sealed.ciphertext, sealed.nonce, sealed.salt)
+
+
+def sealed_of(text: str) -> Sealed:
+    """What a packed line holds, still encrypted. Raises DecryptError."""
+    parts = text.removeprefix(PREFIX).split(":")
     if len(parts) != 3:
         raise DecryptError(f"a packed secret has 3 parts, this one has {len(parts)}")
     try:
-        ciphertext, nonce, salt = (base64.b64decode(part, validate=True) for part in parts)
+        return Sealed(*(base64.b64decode(part, validate=True) for part in parts))
     except (binascii.Error, ValueError):
         raise DecryptError("a packed secret is not base64") from None
-    return open_sealed(ciphertext, nonce, salt)
 
 
 def mask(key: str) -> str:
