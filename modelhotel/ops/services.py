@@ -26,6 +26,7 @@ from modelhotel.ops.nodes import Membership
 from modelhotel.ops.startup import INSTANCE
 from modelhotel.ops.watch import Watcher
 from providers import schedule
+from providers.discovery import modelsdev
 from providers.keyring import KEYRING
 from proxy.limits.buckets import SWEEP_EVERY
 from proxy.limits.gate import LIMITER
@@ -71,6 +72,7 @@ def services(membership: Membership | None) -> Sequence[Service]:
         Service("audit", lambda: None, lambda: audit.stop(AUDIT)),
         Service("keys", KEYRING.warm, lambda: None),
         Service("scheduled disable", schedule.at_start, lambda: None),
+        Service("models.dev", modelsdev.start, lambda: None),
         Service("watcher", watcher.start, watcher.stop),
         Service("quotas", quotas.start, quotas.stop),
         Service("jobs", jobs.start, lambda: jobs.join(JOIN), halt=jobs.stop),

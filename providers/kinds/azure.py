@@ -1,11 +1,14 @@
 """Azure AI Foundry: the v1 surface of a resource; what can be called are its deployments, under their names."""
 
+import logging
 import re
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from providers.kinds.base import Blank, Http, Kind, Listed, entries, stub, text
 from providers.kinds.reading import PAGES
+
+log = logging.getLogger("discovery")
 
 _PROJECT = re.compile(r"/api/projects/([^/]+)")
 
@@ -58,6 +61,12 @@ class Azure(Kind):
         return _origin(base_url) + "/openai/v1"
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
+        found = await self._deployments(http, base_url, key)
+        if not found:
+            log.warning("discovery: no model is deployed", extra={"attrs": {"host": self.host(base_url)}})
+        return found
+
+    async def _deployments(self, http: Http, base_url: str, key: str) -> list[Listed]:
         project = _PROJECT.search(urlsplit(base_url).path)
         if project is None:
             url = _origin(base_url) + "/openai/deployments?api-version=2023-03-15-preview"

@@ -200,10 +200,11 @@ def test_azure_lists_the_deployments_of_a_resource(path: str):
     assert {model.model_id: model.name for model in found.values()} == {"my-fast": "gpt-4.1-mini", "plain": "gpt-4.1"}
 
 
-def test_a_resource_without_deployments_lists_nothing():
+def test_a_resource_without_deployments_lists_nothing_and_says_so(caplog: pytest.LogCaptureFixture):
     with FakeProvider() as upstream:
         upstream.route("GET", "/openai/deployments", reply(200, {"data": []}))
         assert models("azure", upstream.origin) == {}
+    assert [record.message for record in caplog.records] == ["discovery: no model is deployed"]
 
 
 # ---------------------------------------------------------------- Cohere
