@@ -64,7 +64,7 @@ UNFOLD: dict[str, Any] = {
                 "items": [
                     {"title": "Overview", "icon": "dashboard", "link": reverse_lazy("admin:index")},
                     _item("Providers", "dns", "providers", "providers.view_provider"),
-                    _item("Models", "deployed_code", "models", "providers.view_model"),
+                    _item("Models", "deployed_code", "models", "providers.view_model", "models"),
                     _item("Failover", "alt_route", "failover", "failover.view_failovergroup", "failover"),
                     _item("Virtual keys", "key", "keys", "proxy.view_virtualkey"),
                     _item("Requests", "list_alt", "requests", "requestlogs.view_requestlog"),

@@ -55,7 +55,10 @@ def models(request: HttpRequest) -> HttpResponse:
         ],
     }
     may = {name: request.user.has_perm(f"providers.{name}_model") for name in ("change", "delete")}
-    return pages.draw(request, "models", {"title": "Models", "data": data, "may_change": all(may.values())})
+    actor = request.user.actor  # type: ignore[union-attr]
+    # In the demo nobody has a permission to change, and still a notice may be marked as read.
+    context = {"may_change": all(may.values()), "may_acknowledge": actor.role == "admin"}
+    return pages.draw(request, "models", {"title": "Models", "data": data, **context})
 
 
 def _asked(request: HttpRequest) -> model_pages.Asked:

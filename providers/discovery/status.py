@@ -12,7 +12,7 @@ from providers.discovery import discrepancies, feed
 from providers.discovery.claims import claimed
 from providers.discovery.discrepancies import WINDOW, Claimed
 from providers.discovery.feed import Entry
-from providers.models import DiscoveryChange
+from providers.models import DiscoveryChange, Model
 from providers.ports import GroupOff
 
 REVIEWED = "_discovery_reviewed_at"
@@ -73,4 +73,10 @@ def _entry(row: DiscoveryChange) -> Entry:
 
 def _fold(rows: Iterable[DiscoveryChange], claims: Iterable[Claimed], groups: Iterable[GroupOff]) -> list[Entry]:
     off = {(one.provider_id, one.model_id) for one in claims if not one.enabled}
-    return feed.fold(map(_entry, rows), off, {group.display_model for group in groups})
+    return feed.fold(map(_entry, rows), off | _dismissed(), {group.display_model for group in groups})
+
+
+def _dismissed() -> set[tuple[str, str]]:
+    """Models whose claim somebody saw and settled: that they went is no news any more."""
+    rows = Model.objects.filter(enabled=False).exclude(discovery_dismissed_at=None).order_by()
+    return {(str(owner), model_id) for owner, model_id in rows.values_list("provider_id", "model_id")}

@@ -65,7 +65,7 @@ def test_a_circuit_that_opens_is_told_by_a_toast_and_counted_in_the_navigation(h
     """operations 56, for the frame; circuit-breaker 17: the numbers count providers and the tooltip names them."""
     page.goto(f"{hotel.url}/settings/")
     link = page.locator("[data-nav=failover]")
-    expect(page.locator(".mh-nav-badge")).to_have_count(0)
+    expect(link.locator(".mh-nav-badge")).to_have_count(0)
     expect(page.locator(".mh-live")).to_be_hidden()
     broken()
     expect(page.locator(".mh-toast[data-tone=warning]")).to_contain_text("circuit breaker: open for model flaky")
@@ -159,9 +159,10 @@ def test_with_the_stream_blocked_the_badge_follows_by_polling(hotel, page, broke
     mine.goto(f"{hotel.url}/settings/")
     expect(mine.get_by_label("Find a setting")).to_be_visible()
     broken()
-    assert mine.locator(".mh-nav-badge").count() == 0
+    badge = mine.locator("[data-nav=failover] .mh-nav-badge")
+    assert badge.count() == 0
     mine.clock.run_for(15_000)
-    expect(mine.locator(".mh-nav-badge")).to_have_text("1")
+    expect(badge).to_have_text("1")
     mine.context.close()
 
 

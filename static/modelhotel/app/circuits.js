@@ -1,41 +1,12 @@
 // The status of the circuits, asked for once for everybody on this page: every 15 s, and at once on their events.
-import { api } from "./api.js";
 import { every, on, onGap } from "./live.js";
+import { source } from "./poll.js";
 import { debounce } from "./ui.js";
 
 const EVERY = 15_000; // ms
 
-const listeners = new Set();
-let last = null;
-let running = null;
-let next = null;
-
-/** Asks now. Resolves to the answer of the status API, which is not older than this call. Throws ApiError. */
-export function refresh() {
-  if (running) {
-    // The answer on its way may be older than what this call is about; all who wait share one more.
-    next ??= running.catch(() => {}).then(() => {
-      next = null;
-      return refresh();
-    });
-    return next;
-  }
-  running = api("GET", "/api/failover-groups/circuit-breaker-status?detail=1")
-    .then((found) => {
-      last = found;
-      for (const fn of listeners) fn(found);
-      return found;
-    })
-    .finally(() => { running = null; });
-  return running;
-}
-
-/** Calls fn(status) with every new status, at once with one that is known. Returns what takes it back. */
-export function onStatus(fn) {
-  listeners.add(fn);
-  if (last) fn(last);
-  return () => listeners.delete(fn);
-}
+/** ``refresh()`` asks now; ``onStatus(fn)`` calls fn(status) with every new status, at once with one that is known. */
+export const { refresh, onAnswer: onStatus } = source("/api/failover-groups/circuit-breaker-status?detail=1");
 
 /** The numbers of the badge: providers, not groups, with their names. */
 export function count(status) {

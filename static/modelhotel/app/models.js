@@ -1,9 +1,11 @@
 // The page Models: one page of the list at a time, whatever there is of it.
 import { api, busy, query } from "./api.js";
+import { onCounts } from "./discovery.js";
 import { exact } from "./format.js";
 import { every, on, onGap } from "./live.js";
 import { toast } from "./toast.js";
 import { debounce, h, onAddress, readAddress, recall, remember, writeAddress } from "./ui.js";
+import { Claims } from "./models/claims.js";
 import { Detail } from "./models/detail.js";
 import { ABILITIES } from "./models/facts.js";
 import { purge } from "./models/purge.js";
@@ -23,6 +25,7 @@ class Page {
   constructor(root) {
     this.root = root;
     this.mayChange = root.hasAttribute("data-may-change");
+    this.mayAcknowledge = root.hasAttribute("data-may-acknowledge");
     const data = JSON.parse(document.getElementById("models-data").textContent);
     this.any = data.any;
     this.providers = new Map(data.providers.map((one) => [one.id, one]));
@@ -33,12 +36,15 @@ class Page {
     this.place = TOP;
     this.readings = 0;
     this.detail = null;
+    this.claims = null;
+    this.waiting = false;
     this.#controls();
     this.#fill(readAddress());
     this.#take(data.page);
     if (this.size !== FIRST_SIZE) this.load(TOP);
     this.#live();
     this.#show(readAddress().model);
+    if (readAddress().discrepancies) this.#openClaims();
   }
 
   #find(selector) {
@@ -67,6 +73,8 @@ class Page {
     this.#find("#model-failed button").addEventListener("click", () => this.load(this.place));
     this.purger = this.#find("#model-purge");
     if (this.purger) this.purger.addEventListener("click", () => this.#purge());
+    this.#find("#model-claims").addEventListener("click", () => this.#openClaims());
+    onCounts((counts) => this.#counted(counts));
     const end = new IntersectionObserver(
       (seen) => {
         this.endSeen = seen.at(-1).isIntersecting;
@@ -84,6 +92,8 @@ class Page {
       this.load(TOP);
       if (params.model && !this.detail) this.#show(params.model);
       else if (!params.model && this.detail) this.detail.close();
+      if (params.discrepancies) this.#openClaims();
+      else if (this.claims) this.claims.close();
     });
   }
 
@@ -268,7 +278,8 @@ class Page {
     const nothing = !this.any && !filtered;
     this.#find('[data-empty="none"]').hidden = !nothing;
     this.#find("#model-filters").hidden = nothing;
-    this.#find(".mh-models-bar").hidden = nothing;
+    // What is waiting may be about models that are gone.
+    this.#find(".mh-models-bar").hidden = nothing && !this.waiting;
     this.#find('[data-empty="match"]').hidden = total > 0 || nothing;
     this.#find(".mh-models-scroll").hidden = total === 0;
     if (this.purger) {
@@ -319,6 +330,31 @@ class Page {
       changed: () => this.#again(),
       closed: () => {
         this.detail = null;
+        writeAddress(this.asked(), { replace: true });
+      },
+    });
+  }
+
+  #counted({ claim_count: waiting, informational_unseen: news }) {
+    const chips = this.root.querySelectorAll("#model-claims .mh-chip");
+    for (const [at, number] of [waiting, news].entries()) {
+      chips[at].hidden = number === 0;
+      chips[at].firstElementChild.textContent = exact(number);
+    }
+    this.waiting = waiting + news > 0;
+    if (this.waiting) this.#find(".mh-models-bar").hidden = false;
+  }
+
+  #openClaims() {
+    if (this.claims) return;
+    writeAddress({ ...this.asked(), discrepancies: "1" }, { replace: true });
+    this.claims = new Claims({
+      mayChange: this.mayChange,
+      mayAcknowledge: this.mayAcknowledge,
+      providers: this.providers,
+      changed: () => this.#again(),
+      closed: () => {
+        this.claims = null;
         writeAddress(this.asked(), { replace: true });
       },
     });

@@ -1,7 +1,8 @@
 // What every page of a signed-in person does: badges, toasts, the sign of a broken stream, ages, "/" and copying.
 import "./copy.js";
-import { count, onStatus, start } from "./circuits.js";
-import { age, instant } from "./format.js";
+import { count, onStatus, start as startCircuits } from "./circuits.js";
+import { onCounts, start as startDiscovery } from "./discovery.js";
+import { age, exact, instant, number as brief } from "./format.js";
 import { on, onState, state } from "./live.js";
 import { pills } from "./quotas/pills.js";
 import { shelf } from "./shelf.js";
@@ -42,24 +43,58 @@ function streamSign() {
   follow(state());
 }
 
-function badges() {
-  const link = document.querySelector("[data-nav='failover']");
-  if (!link) return;
+/** Where the badges of an entry of the navigation are, and what one looks like; null where there is no such entry. */
+function badgesOf(nav) {
+  const link = document.querySelector(`[data-nav='${nav}']`);
+  if (!link) return null;
   const place = h("span", { class: "mh-nav-badges" });
   link.append(place);
+  const mark = (number, tone, words) =>
+    number > 0 && h("span", { class: "mh-nav-badge", dataset: { tone }, "aria-label": `${exact(number)} ${words}` }, brief(number));
+  return (marks, lines) => {
+    place.replaceChildren(...marks.map((one) => mark(...one)).filter(Boolean));
+    link.title = lines.filter(Boolean).join("\n");
+  };
+}
+
+function circuits() {
+  const show = badgesOf("failover");
+  if (!show) return;
   onStatus((status) => {
     const { degraded, skipped, pinned } = count(status);
-    const mark = (names, tone, words) =>
-      names.length > 0 && h("span", { class: "mh-nav-badge", dataset: { tone }, "aria-label": `${names.length} ${words}` }, String(names.length));
-    place.replaceChildren(...[mark(degraded, "warn", "degraded"), mark(skipped, "bad", "skipped")].filter(Boolean));
     const lines = [
       degraded.length && `Providers with an open circuit that are still used: ${degraded.join(", ")}`,
       skipped.length && `Providers skipped as a whole: ${skipped.join(", ")}`,
       pinned.length && `Waiting for their quota: ${pinned.join(", ")}`,
     ].filter(Boolean);
-    link.title = lines.length ? ["The numbers count providers.", ...lines].join("\n") : "";
+    const marks = [
+      [degraded.length, "warn", "degraded"],
+      [skipped.length, "bad", "skipped"],
+    ];
+    show(marks, lines.length ? ["The numbers count providers.", ...lines] : []);
   });
-  start()?.catch(() => {}); // the next poll shows it
+  startCircuits()?.catch(() => {}); // the next poll shows it
+}
+
+function changes() {
+  const show = badgesOf("models");
+  if (!show) return;
+  onCounts(({ claim_count: claims, informational_unseen: news }) => {
+    const marks = [
+      [claims, "warn", claims === 1 ? "discrepancy" : "discrepancies"],
+      [news, "info", "unread changes"],
+    ];
+    show(marks, [
+      claims > 0 && `Models and groups that discovery took out: ${exact(claims)}`,
+      news > 0 && `Changes nobody has read: ${exact(news)}`,
+    ]);
+    // Where the navigation is out of sight, the button that brings it back says so.
+    for (const button of document.querySelectorAll(".mh-menu")) {
+      button.toggleAttribute("data-dot", claims + news > 0);
+      button.setAttribute("aria-description", claims + news > 0 ? "Model changes wait to be reviewed" : "");
+    }
+  });
+  startDiscovery()?.catch(() => {}); // the next poll shows it
 }
 
 function ages() {
@@ -82,7 +117,8 @@ document.addEventListener("keydown", (event) => {
 });
 
 streamSign();
-badges();
+circuits();
+changes();
 pills(document.getElementById("mh-usage"));
 shelf(document.getElementById("mh-shelf"));
 system(document.getElementById("mh-system"));

@@ -1,14 +1,14 @@
 // Everything about one model, and what can be done to it.
 import { api, busy } from "../api.js";
 import { confirm, open } from "../dialog.js";
-import { age, duration, exact, instant, money } from "../format.js";
+import { age, exact, instant, money } from "../format.js";
 import { toast } from "../toast.js";
 import { h } from "../ui.js";
 import { lossOf } from "../providers/ask.js";
-import { hintOf } from "../providers/fields.js";
 import { editor } from "./editor.js";
 import { abilities, listOf, proxyId, searches, status, title } from "./facts.js";
 import { snippets } from "./snippets.js";
+import { verdict } from "./verdict.js";
 
 const COOL_DOWN = 30_000; // ms between two "Update info"
 const asked = new Map(); // provider id -> when its models were asked for last
@@ -240,18 +240,4 @@ export class Detail {
     });
     this.leaving = false;
   }
-}
-
-/** How a test ended, in nodes; an error stands there as the provider wrote it, keys masked by the server. */
-function verdict(found) {
-  const headers = found.response_header_ms === undefined ? "" : `, headers after ${duration(found.response_header_ms)}`;
-  if (found.success) {
-    const said = found.response && h("p", { class: "mh-why" }, `It said: ${found.response}`);
-    return [h("p", { class: "mh-outcome", dataset: { tone: "good" } }, `Answered in ${duration(found.duration_ms)}${headers}.`), said].filter(Boolean);
-  }
-  const hint = hintOf(found.error);
-  return [
-    h("p", { class: "mh-outcome", dataset: { tone: "bad" } }, `Failed after ${duration(found.duration_ms)}. ${hint}`),
-    h("pre", { class: "mh-code mh-test-error", tabindex: "0" }, found.error),
-  ];
 }

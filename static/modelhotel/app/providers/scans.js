@@ -19,31 +19,33 @@ function changed({ field, old, new: fresh }) {
   return `${FIELDS[field] || field} ${show(old)} → ${show(fresh)}`;
 }
 
-function section(title, lines, tone) {
+function section(title, lines, tone, heading) {
   if (!lines.length) return null;
   const more = lines.length > SHOWN ? h("li", { class: "mh-why" }, `and ${lines.length - SHOWN} more`) : null;
   return h(
     "section",
     { class: "mh-found" },
-    h("h4", {}, title, " ", h("span", { class: "mh-chip", dataset: { tone } }, String(lines.length))),
+    h(heading, {}, title, " ", h("span", { class: "mh-chip", dataset: { tone } }, String(lines.length))),
     h("ul", {}, lines.slice(0, SHOWN).map((line) => h("li", {}, line)), more),
   );
 }
 
 /** The sections of one scan's *diff*; *unlisted*: ids that are enabled here and were not listed. */
-function sections(diff = {}, unlisted = []) {
+export function sections(diff = {}, unlisted = [], heading = "h4") {
   const ids = (name) => (diff[name] || []).map((item) => item.model_id);
   const group = (item) => `hotel/${item.display_model}`;
   return [
-    section("Added", ids("added"), "good"),
-    section("Came back", ids("reenabled"), "good"),
-    section("Updated", (diff.updated || []).map((item) => `${item.model_id}: ${item.changes.map(changed).join(", ")}`), "info"),
-    section("Removed", ids("disabled"), "warn"),
-    section("Suspicious: not listed any more, kept for now", unlisted, "warn"),
-    section("Failover groups changed", (diff.failover_updated_groups || []).map(group), "info"),
-    section("Failover groups without enough members", (diff.failover_disabled_groups || []).map(group), "warn"),
-    section("Failover groups gone", (diff.failover_deleted_groups || []).map(group), "warn"),
-  ].filter(Boolean);
+    ["Added", ids("added"), "good"],
+    ["Came back", ids("reenabled"), "good"],
+    ["Updated", (diff.updated || []).map((item) => `${item.model_id}: ${item.changes.map(changed).join(", ")}`), "info"],
+    ["Removed", ids("disabled"), "warn"],
+    ["Suspicious: not listed any more, kept for now", unlisted, "warn"],
+    ["Failover groups changed", (diff.failover_updated_groups || []).map(group), "info"],
+    ["Failover groups without enough members", (diff.failover_disabled_groups || []).map(group), "warn"],
+    ["Failover groups gone", (diff.failover_deleted_groups || []).map(group), "warn"],
+  ]
+    .map((one) => section(...one, heading))
+    .filter(Boolean);
 }
 
 function block({ name, discovered, diff, error, unlisted }, alone) {
