@@ -87,12 +87,15 @@ class Keyring:
         return made[1]
 
     def state(self, row: ProviderRow) -> str:
-        """``none`` (keyless), ``unreadable`` (the last try to decrypt it failed) or ``ok``; costs no derivation.
+        """``none`` (keyless), ``damaged`` (no master key opens it), ``unreadable`` (the last try to decrypt it failed)
+        or ``ok``; costs no derivation.
 
         Every enabled provider's key is tried at the start of a process, and any key at its first use.
         """
         if row.sealed is None:
             return "none"
+        if crypto.damaged(row.sealed.ciphertext, row.sealed.nonce, row.sealed.salt):
+            return "damaged"
         return "unreadable" if row.sealed in self._broken and self.peek(row) is None else "ok"
 
     async def fetch(self, row: ProviderRow) -> str:

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 NONCE_BYTES = 12
 SALT_BYTES = 32
+TAG_BYTES = 16  # of GCM, at the end of every ciphertext
 KEY_BYTES = 32
 TIME_COST = 1
 MEMORY_KIB = 8192
@@ -72,6 +73,11 @@ def open_sealed(ciphertext: bytes, nonce: bytes, salt: bytes, *, master: bytes |
         return AESGCM(_derive(salt, master)).decrypt(nonce, ciphertext, None).decode()
     except (InvalidTag, Argon2Error, ValueError):
         raise DecryptError("decryption failed, possible wrong master key") from None
+
+
+def damaged(ciphertext: bytes, nonce: bytes, salt: bytes) -> bool:
+    """Whether no master key at all opens this: a part is missing or cut off."""
+    return len(nonce) != NONCE_BYTES or not salt or len(ciphertext) < TAG_BYTES
 
 
 def pack(plain: str) -> str:

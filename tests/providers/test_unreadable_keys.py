@@ -45,10 +45,14 @@ BROKEN = {
     "no nonce": _stored(key_nonce=None),
     "no salt": _stored(key_salt=None),
 }
+#: Those that no master key opens; the others may be the fault of the one in use.
+DAMAGED = {"a short nonce", "an empty salt", "no nonce", "no salt"}
 
 
 class House:
     """Providers A and B with the model m in group g, whose keys were readable when they were made."""
+
+    state = ""
 
     def __init__(self, api: Api, upstream: FakeProvider, kind: str = "custom") -> None:
         self.api, self.up = api, upstream
@@ -79,6 +83,7 @@ class House:
 def house(request, api: Api, provider_a: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> House:
     made = House(api, provider_a)
     made.lose(BROKEN[request.param], monkeypatch)
+    made.state = "damaged" if request.param in DAMAGED else "unreadable"
     return made
 
 
@@ -103,12 +108,13 @@ def test_scans_and_tests_fail_without_a_call(house: House):
 
 def test_the_api_goes_on_and_says_which_keys_can_not_be_read(house: House):
     """part of providers 24"""
-    assert [row["key_state"] for row in house.api.get("/providers").json()] == ["ok", "ok"]  # nobody has tried them yet
+    untried = "damaged" if house.state == "damaged" else "ok"
+    assert [row["key_state"] for row in house.api.get("/providers").json()] == [untried, untried]
     for started in KEYRING.warm():
         started.exception()
     rows = house.api.get("/providers").json()
-    assert [(row["key_state"], row["masked_key"]) for row in rows] == [("unreadable", "sk...12")] * 2
-    assert house.api.get(f"/providers/{house.a}").json()["key_state"] == "unreadable"
+    assert [(row["key_state"], row["masked_key"]) for row in rows] == [(house.state, "sk...12")] * 2
+    assert house.api.get(f"/providers/{house.a}").json()["key_state"] == house.state
     again = house.api.put(f"/providers/{house.a}", {"api_key": KEY})
     assert (again.status_code, again.json()["key_state"]) == (200, "ok")
     KEYRING.wait(cache.SNAPSHOT.current.providers[house.a])

@@ -164,6 +164,9 @@ class Page {
 
   draw() {
     const rows = this.#shown();
+    const keyed = this.rows.filter((row) => row.enabled && row.key_state !== "none");
+    this.readable = keyed.some((row) => row.key_state === "ok");
+    this.root.querySelector("#keys-lost").hidden = this.readable || keyed.length < 2 || !keyed.some((row) => row.key_state === "unreadable");
     const kept = new Map();
     const wanted = rows.map((row) => {
       const made = this.#card(row);
@@ -187,11 +190,11 @@ class Page {
     const circuits = this.circuits.get(row.id) || null;
     const state = this.states.get(row.id) || null;
     const quota = this.quotas.get(row.id) || null;
-    const mark = JSON.stringify([shown, circuits, state, quota]);
+    const mark = JSON.stringify([shown, circuits, state, quota, this.readable]);
     const before = this.cards.get(row.id);
     if (before && before.mark === mark) return before;
     const acts = this.mayChange ? this.#acts() : null;
-    const element = card(shown, { kind: this.#kind(row), circuits, acts, state, quota, look: (one) => this.#look(one) });
+    const element = card(shown, { kind: this.#kind(row), circuits, acts, state, quota, look: (one) => this.#look(one), readable: this.readable });
     if (before) keepFocus(before.element, element);
     return { mark, element };
   }

@@ -330,7 +330,7 @@ function preferences() {
     if (kept !== null) select.value = String(kept);
     select.addEventListener("change", () => {
       const value = select.value;
-      remember(select.dataset.preference, /^\d+$/.test(value) ? Number(value) : value);
+      remember(select.dataset.preference, /^(\d+|true|false)$/.test(value) ? JSON.parse(value) : value);
       toast("Kept in this browser; it holds from the next page on", "success");
     });
   }

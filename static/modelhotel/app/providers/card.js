@@ -4,7 +4,7 @@ import { age, exact, instant, number } from "../format.js";
 import { bar } from "../quotas/bar.js";
 import { brief, trouble } from "../quotas/reading.js";
 import { h } from "../ui.js";
-import { hintOf } from "./fields.js";
+import { hintOf, keyProblem } from "./fields.js";
 import { many } from "./scans.js";
 
 const HEALTH = {
@@ -16,12 +16,6 @@ const HEALTH = {
 };
 
 const SHORT = { bad: "Usage cannot be read", warn: "Usage cannot be read", muted: "No plan with a quota" };
-const KEYS = {
-  wrong_master_key: ["bad", "cannot be decrypted: another MASTER_KEY", "Start the gateway with the MASTER_KEY it was stored under, or enter the key anew."],
-  corrupt: ["bad", "stored row is damaged", "What is stored is no encrypted key. Enter it anew."],
-  missing: ["bad", "missing", "This type needs a key, and none is stored."],
-};
-
 const hidden = (text) => h("span", { class: "mh-visually-hidden" }, text);
 const icon = (name) => h("span", { class: "material-symbols-outlined mh-icon", "aria-hidden": "true" }, name);
 
@@ -97,11 +91,10 @@ function row(name, ...value) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, value));
 }
 
-/** The key as it is shown, and what is wrong with what is stored of it. */
-function key(provider) {
-  const [tone, text, title] = KEYS[provider.key_state] || [];
-  const mask = h("code", {}, provider.masked_key === "N/A" ? "none" : provider.masked_key);
-  return row("Key", provider.key_state === "missing" ? null : mask, text && [" ", h("strong", { class: "mh-key-state", dataset: { tone }, title }, icon("key_off"), text)]);
+function key(provider, kind, readable) {
+  const [text, title] = keyProblem(provider, kind, readable) || [];
+  const mask = provider.masked_key === "N/A" ? "none" : provider.masked_key;
+  return row("Key", h("code", {}, mask), text && [" ", h("strong", { class: "mh-key-state", title }, icon("key_off"), text)]);
 }
 
 function discovery(provider) {
@@ -163,9 +156,9 @@ function head(provider, kind, acts, busy) {
 
 /**
  * *acts*: what its buttons do, null for who may only look; *look*(provider) opens the usage. *quota*: its reading, null
- * for none. *state*: what runs or how it ended.
+ * for none. *state*: what runs or how it ended. *readable*: some stored key can be decrypted.
  */
-export function card(provider, { kind, circuits, acts, state, quota = null, look = null }) {
+export function card(provider, { kind, circuits, acts, state, quota = null, look = null, readable = true }) {
   const busy = Boolean(state && state.busy);
   return h(
     "article",
@@ -187,7 +180,7 @@ export function card(provider, { kind, circuits, acts, state, quota = null, look
     h(
       "dl",
       { class: "mh-facts" },
-      key(provider),
+      key(provider, kind, readable),
       row("Last used", when(provider.last_used_at)),
       row("Last checked", when(provider.last_checked_at)),
       discovery(provider),

@@ -99,3 +99,15 @@ export function freeName(name, taken) {
     if (!used.has(form(wanted))) return wanted;
   }
 }
+
+/**
+ * What is wrong with a provider's key, in short and at length; null when nothing is. *readable*: some other stored key
+ * can be decrypted, so that the master key is not the first suspect.
+ */
+export function keyProblem({ key_state: state }, kind, readable) {
+  if (state === "damaged") return ["damaged", "What is stored is no whole encrypted key. Enter it anew."];
+  if (state === "unreadable" && readable) return ["cannot be decrypted", "What is stored was damaged, or stored under another MASTER_KEY. Enter it anew."];
+  if (state === "unreadable") return ["wrong MASTER_KEY?", "It was stored under another MASTER_KEY. Start the gateway with that one, or enter the key anew."];
+  if (state === "none" && kind && !kind.keyless) return ["missing", "This type needs a key, and none is stored."];
+  return null;
+}

@@ -5,7 +5,7 @@ import { duration } from "../format.js";
 import { h } from "../ui.js";
 import { Address, same } from "./address.js";
 import { Field, text, toggle } from "./field.js";
-import { fieldOf, freeName, hintOf, hostOf, isPrivate, nameOf, nameProblem, toSet, typeOf } from "./fields.js";
+import { fieldOf, freeName, hintOf, hostOf, isPrivate, keyProblem, nameOf, nameProblem, toSet, typeOf } from "./fields.js";
 import { Limits } from "./limits.js";
 import { many } from "./scans.js";
 
@@ -52,7 +52,8 @@ export class ProviderForm {
     this.show = h("button", { type: "button", class: "mh-btn mh-btn-quiet mh-small", "aria-pressed": "false" }, "Show");
     const has = stored && stored.masked_key !== "N/A";
     this.key = new Field("api_key", "API key", text({ type: "password", autocomplete: "new-password", placeholder: has ? `stored: ${stored.masked_key}` : "" }), this.show);
-    this.key.hint.textContent = has ? "Blank keeps the stored key." : "Stored encrypted and never shown again.";
+    const lost = stored && keyProblem(stored, this.kinds.get(stored.provider_type), true);
+    this.key.hint.textContent = lost ? lost[1] : has ? "Blank keeps the stored key." : "Stored encrypted and never shown again.";
     this.drop = toggle("Remove the stored key", "remove_key", false);
   }
 

@@ -19,7 +19,7 @@ function figure(value, unit, instead = "–") {
 function reset(window) {
   if (!window.resets_at) return "–";
   const at = instant(window.resets_at);
-  return h("time", { datetime: window.resets_at, title: at }, `${at.slice(0, -3)}, ${resets(window)}`);
+  return h("time", { datetime: window.resets_at, title: at }, h("span", { class: "mh-when-wide" }, `${at.slice(0, -3)}, `), resets(window));
 }
 
 function row(window) {
@@ -30,19 +30,19 @@ function row(window) {
     {},
     h("th", { scope: "row" }, window.name),
     h("td", {}, used === null ? "–" : h("span", { class: "mh-share" }, bar(used, mood), h("span", { class: "mh-share-text", dataset: { tone: mood } }, percent(used)))),
-    figure(window.used, window.unit),
     figure(rest(window), window.unit, used === null ? "–" : percent(Math.max(0, 100 - used))),
-    figure(window.limit, window.unit),
     h("td", {}, reset(window)),
+    figure(window.used, window.unit),
+    figure(window.limit, window.unit),
   );
 }
 
 function table(quota) {
-  const heads = ["Window", "Used", "Amount used", "Left", "Limit", "Resets"];
+  const heads = ["Window", "Used", "Left", "Resets", "Amount used", "Limit"];
   return h(
     "div",
     { class: "mh-scroll", tabindex: "0", role: "group", "aria-label": "Windows" },
-    h("table", { class: "mh-table mh-usage-table" }, h("thead", {}, h("tr", {}, heads.map((text, at) => h("th", { scope: "col", class: at > 1 && at < 5 ? "mh-num" : null }, text)))), h("tbody", {}, quota.windows.map(row))),
+    h("table", { class: "mh-table mh-usage-table" }, h("thead", {}, h("tr", {}, heads.map((text, at) => h("th", { scope: "col", class: [2, 4, 5].includes(at) ? "mh-num" : null }, text)))), h("tbody", {}, quota.windows.map(row))),
   );
 }
 
