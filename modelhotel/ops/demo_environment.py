@@ -26,4 +26,6 @@ def of(raw: Mapping[str, str]) -> dict[str, str]:
         "DATA_DIR": str(data_dir / DIRECTORY),
         "ALLOW_HTTP_PROVIDERS": "true",
         "ALLOWED_PROVIDER_HOSTS": LOOPBACK,
+        # A demo asks nobody outside.
+        "MODELSDEV_ENABLED": "false",
     }

@@ -10,6 +10,7 @@ import pytest
 from modelhotel.core import events
 from providers.discovery import catalog, modelsdev
 from providers.discovery.modelsdev import ModelsDev
+from providers.kinds import registry
 from providers.models import Model
 from tests.providers import vendors
 from tests.providers.conftest import Api
@@ -79,50 +80,59 @@ def test_a_price_moves_with_models_dev_unless_it_is_pinned(api: Api, dev: Models
 
 
 def test_a_context_that_is_not_live_never_replaces_one(api: Api, dev: ModelsDev):
-    """part of providers 40. Stored live, then a value of models.dev, then live again."""
-    loaded(dev, openai={"grok-own": entry(context=200000)}, xai={"grok-own": entry(context=200000)})
-    with FakeProvider(face="ollama", models=[{"name": "grok-own"}]) as upstream:
-        made = api.provider(upstream.origin, provider_type="ollama")
-        assert scan_of(api, made)["models"][0]["context_length"] == 131072
-        upstream.models = [{"name": "grok-own", "show": "no object"}]
-        answer = scan_of(api, made)
-        assert (answer["diff"], answer["models"][0]["context_length"]) == ({}, 131072)
-        Model.objects.update(context_length=64000)
-        upstream.models = [{"name": "grok-own"}]
-        answer = scan_of(api, made)
-        (change,) = answer["diff"]["updated"][0]["changes"]
-        assert change == {"field": "context_length", "old": 64000, "new": 131072}
+    """providers 40"""
+    loaded(dev, openrouter={"v/m": entry(context=200000)})
+
+    def routed(context: int) -> Any:
+        text = {"modality": "text->text", "output_modalities": ["text"]}
+        return reply(200, {"data": [{"id": "v/m", "architecture": text, "context_length": context}]})
+
+    with FakeProvider() as upstream:
+        upstream.route("GET", "/v1/key", reply(200, {"data": {}}))
+        upstream.route("GET", "/v1/models", routed(128000))
+        made = api.provider(upstream, provider_type="openrouter", api_key="sk-or-12345")
+        for listed, stored, changes in (
+            (128000, 128000, None),
+            (0, 128000, None),  # the listing is silent, models.dev says 200000
+            (131072, 131072, None),
+            (200000, 200000, [{"field": "context_length", "old": 131072, "new": 200000}]),
+            (128000, 128000, [{"field": "context_length", "old": 200000, "new": 128000}]),
+        ):
+            upstream.route("GET", "/v1/models", routed(listed))
+            answer = scan_of(api, made)
+            told = answer["diff"].get("updated", [{}])[0].get("changes")
+            assert (answer["models"][0]["context_length"], told) == (stored, changes)
 
 
-def test_deepseek_has_the_models_it_does_not_list(api: Api):
-    """part of providers 44. One of the three ids of its catalog is listed."""
-    with FakeProvider(models=["deepseek-v4-pro"]) as upstream:
-        made = api.provider(upstream, provider_type="deepseek", api_key="sk-abcdef12")
+def test_a_catalog_adds_models_of_its_vendor_and_none_to_others(api: Api):
+    """providers 44"""
+    with FakeProvider(models=["llama-3", "GPT-4o"]) as upstream:
+        found = {model["model_id"]: model for model in scan_of(api, api.provider(upstream))["models"]}
+        assert set(found) == {"llama-3", "GPT-4o"}
+        assert (found["GPT-4o"]["context_length"], found["llama-3"]["context_length"]) == (128000, None)
+        upstream.models = ["deepseek-v4-pro"]
+        made = api.provider(upstream, name="deep", provider_type="deepseek", api_key="sk-abcdef12")
         found = {model["model_id"]: model for model in scan_of(api, made)["models"]}
         assert list(found) == ["deepseek-v4-pro", "deepseek-flash", "deepseek-v4-flash"]
         assert found["deepseek-v4-flash"]["owned_by"] == "deepseek"
         upstream.models = []
         assert scan_of(api, made)["discovered"] == 0, "an empty listing is not filled from the catalog"
-    assert Model.objects.count() == 3
+    assert Model.objects.count() == 5
 
 
-def test_a_generic_host_has_what_it_lists_and_no_more(api: Api):
-    """part of providers 44. The catalog of OpenAI fills an id of its own and adds none."""
-    with FakeProvider(models=["llama-3", "GPT-4o"]) as upstream:
-        found = {model["model_id"]: model for model in scan_of(api, api.provider(upstream))["models"]}
-    assert set(found) == {"llama-3", "GPT-4o"}
-    assert (found["GPT-4o"]["context_length"], found["llama-3"]["context_length"]) == (128000, None)
-
-
-def test_an_azure_deployment_has_the_facts_of_its_model(api: Api, dev: ModelsDev):
-    """part of providers 47. Context and price; the id stays the deployment's."""
+@pytest.mark.parametrize("path", ["/api/projects/p", "", "/openai/v1"])
+def test_an_azure_deployment_has_the_facts_of_its_model(api: Api, dev: ModelsDev, path: str):
+    """providers 47"""
     loaded(dev, azure={"gpt-4.1-mini": entry("GPT-4.1 mini", 0.4, 1047576)})
+    deployed = {"id": "my-fast", "model": "gpt-4.1-mini", "status": "succeeded", "object": "deployment"}
     with FakeProvider() as upstream:
         upstream.route("GET", "/api/projects/p/deployments", reply(200, {"value": [vendors.DEPLOYMENT]}))
-        made = api.provider(f"{upstream.origin}/api/projects/p", provider_type="azure", api_key="sk-abcdef12")
+        upstream.route("GET", "/openai/deployments", reply(200, {"data": [deployed]}))
+        made = api.provider(upstream.origin + path, provider_type="azure", api_key="sk-abcdef12")
         (model,) = scan_of(api, made)["models"]
+        chat = registry.get("azure").url(made["base_url"], "/chat/completions")
+        assert chat == f"{upstream.origin}/openai/v1/chat/completions"
     assert (model["model_id"], model["context_length"], model["input_price_per_million"]) == ("my-fast", 1047576, 0.4)
-    assert model["owned_by"] == "OpenAI"
 
 
 def test_the_rules_of_models_dev_hold_in_a_scan(api: Api, dev: ModelsDev):

@@ -256,6 +256,7 @@ def test_the_demo_takes_nothing_of_a_real_installation_from_the_environment():
         "DATA_DIR": "/srv/hotel/demo",
         "ALLOW_HTTP_PROVIDERS": "true",
         "ALLOWED_PROVIDER_HOSTS": "127.0.0.1",
+        "MODELSDEV_ENABLED": "false",
     }
 
 
