@@ -9,21 +9,20 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TypeVar
 
-from django.db import close_old_connections, connection
+from django.db import connection
 
 from failover import breaker
 from failover.advice import Advisor
 from modelhotel.core import catalogue, options
 from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.leader import RUN_LEASE, Leases
+from modelhotel.core.threads import released as _released
 from providers import cache, control
 from providers.cache import Catalogue, ProviderRow
 from providers.quota import store
 from providers.quota.fetch import FETCHER, Fetcher
 
-T = TypeVar("T")
 log = logging.getLogger("quota")
 
 #: Seconds between two readings of one provider that its circuits ask for.
@@ -198,12 +197,3 @@ class QuotaWatch:
 def _reserves(catalogue: Catalogue) -> Mapping[str, int]:
     """A provider that comes, goes or is switched counts as well: its stored reading starts or ceases to count."""
     return {row.id: row.quota_reserve_percent for row in catalogue.providers.values() if row.enabled}
-
-
-def _released(work: Callable[[], T]) -> T:
-    """Run *work* in a thread that keeps no database connection while it sleeps."""
-    close_old_connections()
-    try:
-        return work()
-    finally:
-        connection.close()

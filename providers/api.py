@@ -96,6 +96,11 @@ def _line(result: Result) -> dict[str, Any]:
     return {**line, "error": result.error} if result.error else {**line, "diff": result.diff}
 
 
+@router.get("/status")
+def providers_status(request: HttpRequest) -> HttpResponse:
+    return answer(queries.providers_status())
+
+
 @router.get("/{provider_id}")
 def get_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
     row, allowed = find(provider_id), allowed_of(request)

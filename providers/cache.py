@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelhotel.core import durations
 from modelhotel.core.snapshots import Snapshot
+from providers import health
 from providers.kinds.base import Kind
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class SealedKey:
 @dataclass(frozen=True, slots=True, eq=False)
 class ProviderRow:
     """*id* is canonical UUID text. *sealed* None = keyless. *created_at* is a POSIX time. *max_in_flight* None = no
-    ceiling. *slow_call*: seconds from which an answer is slow, 0 = none is, None = the setting says.
+    ceiling. *slow_call*: seconds from which an answer is slow, 0 = none is, None = the setting says. *refresh_failed*:
+    its models could not be listed, or its key was refused, when that was tried last.
     """
 
     id: str
@@ -43,6 +45,7 @@ class ProviderRow:
     max_in_flight: int | None = None
     quota_reserve_percent: int = 0
     slow_call: float | None = None
+    refresh_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +109,7 @@ def row_of(p: "Provider") -> ProviderRow:
         max_in_flight=p.max_in_flight,
         quota_reserve_percent=p.quota_reserve_percent,
         slow_call=_seconds(p.circuit_breaker_slow_call_threshold),
+        refresh_failed=health.refresh_failed(p),
     )
 
 

@@ -8,6 +8,7 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -58,9 +59,9 @@ class ControlLoop:
         """Run *work* there and wait for it here; not from an event loop. Raises what it raises."""
         return asyncio.run_coroutine_threadsafe(work, self._running()).result()
 
-    def start(self, work: Coroutine[Any, Any, T]) -> None:
-        """Run *work* there without waiting; it must handle its own errors."""
-        asyncio.run_coroutine_threadsafe(work, self._running())
+    def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Run *work* there without waiting; cancelling what this gives cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def stop(self) -> None:
         """End the loop and its thread; the next use starts a new one."""

@@ -79,8 +79,11 @@ class Groups(Protocol):
         """Bring every group in line with the catalogue."""
         ...
 
-    def sync_models(self, model_ids: Collection[str], *, stamp: bool = False) -> Mapping[str, Any]:
+    def sync_models(
+        self, model_ids: Collection[str], *, stamp: bool = False, revalidate: bool = False
+    ) -> Mapping[str, Any]:
         """Sync the auto groups of these upstream model ids. *stamp*: a scan asks, so it counts as the last sync.
+        *revalidate*: switch off custom groups that have become too small.
 
         Gives the sections ``failover_deleted_groups``, ``failover_updated_groups`` and ``failover_disabled_groups``
         of a scan's diff; empty ones left out.
@@ -190,7 +193,9 @@ class _Nothing:
     def full_sync(self) -> None:
         return None
 
-    def sync_models(self, model_ids: Collection[str], *, stamp: bool = False) -> Mapping[str, Any]:
+    def sync_models(
+        self, model_ids: Collection[str], *, stamp: bool = False, revalidate: bool = False
+    ) -> Mapping[str, Any]:
         return {}
 
     def prune_models(self, ids: Collection[str]) -> None:

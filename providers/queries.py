@@ -87,6 +87,29 @@ def all_providers(*, totals: bool = True, allowed: Collection[str] | None = None
     ]
 
 
+def providers_status() -> dict[str, Any]:
+    """How the enabled providers are, newest first, and how they are together."""
+    lines = [_status_line(row) for row in provider_rows() if row.enabled]
+    return {"summary": health.summary(line["status"] for line in lines), "providers": lines}
+
+
+def _status_line(row: Provider) -> dict[str, Any]:
+    count: int = row.model_count  # type: ignore[attr-defined]
+    error, circuits = health.last_error(row), ports.circuits.health(str(row.pk))
+    status, reason = health.verdict(bool(error), row.inventory_stale, count > 0, circuits)
+    return {
+        "id": str(row.pk),
+        "name": row.name,
+        "type": row.provider_type,
+        "status": status,
+        "status_reason": reason,
+        **({"last_error": error} if error else {}),
+        "last_checked_at": rfc3339(health.last_checked(row)),
+        "last_success_at": rfc3339(row.last_discovery_success_at),
+        "model_count": count,
+    }
+
+
 def one_provider(row: Provider, *, totals: bool = True) -> dict[str, Any]:
     count = Model.objects.filter(provider=row).count()
     tokens = ports.logs.provider_tokens().get(str(row.pk), 0) if totals else None

@@ -6,7 +6,8 @@ A setting stands here when something reads it; ``tests/shell/test_catalogue.py``
 import re
 from collections.abc import Callable
 
-from modelhotel.core.options import DAY, MAX_DURATION, REGISTRY, BadValue, Option
+from modelhotel.core import durations
+from modelhotel.core.options import DAY, MAX_DURATION, REGISTRY, BadValue, Option, show_duration
 
 AUTHENTICATION = "Authentication"
 ALERTS = "Alerts"
@@ -51,6 +52,8 @@ def _duration(
     zero_word: str = "",
     tokens: dict[str, float] | None = None,
     in_form: bool = True,
+    env: str | None = None,
+    check: Callable[[str], None] | None = None,
 ) -> Option[float]:
     return REGISTRY.add(
         Option(
@@ -69,6 +72,8 @@ def _duration(
             zero_word=zero_word,
             tokens=tokens,
             in_form=in_form,
+            env=env,
+            check=check,
         )
     )
 
@@ -609,12 +614,49 @@ RATE_LIMIT_MAX_WAIT_MS = _int(
     zero_word="Refuse at once",
 )
 
+DISCOVERY_INTERVAL = _duration(
+    "discovery_interval",
+    "6h",
+    DISCOVERY,
+    "Discovery Interval",
+    "How often the models of all providers are listed. A change counts from now.",
+    slider=(0, 48 * 3600, 1800),
+    zero_word="Disabled",
+)
+DISCOVERY_ON_STARTUP = _bool(
+    "discovery_on_startup",
+    True,
+    DISCOVERY,
+    "Discover on Startup",
+    "The models of all providers are listed after a start, unless that was done less than five minutes ago.",
+)
 DISCOVERY_ON_PROVIDER_CREATE = _bool(
     "discovery_on_provider_create",
     True,
     DISCOVERY,
     "Discover on Provider Creation",
     "The dashboard lists a provider's models right after creating it.",
+)
+
+RECHECK_MIN = 5.0
+
+
+def _recheck_interval(text: str) -> None:
+    if 0 < durations.parse(text) < RECHECK_MIN:
+        raise BadValue(f"provider_recheck_interval must be 0s or at least {show_duration(RECHECK_MIN)}")
+
+
+PROVIDER_RECHECK_INTERVAL = _duration(
+    "provider_recheck_interval",
+    "60s",
+    DISCOVERY,
+    "Recheck Failed Providers",
+    "How often the providers are asked again whose models could not be listed, or whose key was refused. "
+    "At least 5 seconds.",
+    slider=(0, 600, 5),
+    zero_word="Disabled",
+    env="PROVIDER_RECHECK_INTERVAL",
+    check=_recheck_interval,
 )
 
 MODEL_PRUNE_DAYS = _int(

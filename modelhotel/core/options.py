@@ -127,6 +127,8 @@ def _duration(option: Option[Any], text: str, strict: bool) -> float:
     except ValueError:
         raise BadValue(f"{option.key} must be a duration such as 30s or 1m0s") from None
     option.in_range(value, show_duration)
+    if option.check:
+        option.check(text)
     return value
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from apscheduler.schedulers.background import BackgroundScheduler
-from django.db import close_old_connections, connection
 
 from modelhotel.core.clock import SYSTEM
 from modelhotel.core.leader import Job, Leader
+from modelhotel.core.threads import released
 from modelhotel.ops import leases
 
 #: Seconds between two looks; several fit into a lease (``leader.RUN_LEASE``), so a running job keeps its own.
@@ -35,7 +35,7 @@ class Jobs:
         self.leader = Leader(leases, holder, SYSTEM, self._begin)
 
     def _begin(self, work: Callable[[], None]) -> None:
-        self._pool.submit(_released, work)
+        self._pool.submit(released, work)
 
     def _look(self) -> None:
         try:
@@ -46,9 +46,9 @@ class Jobs:
                 log.warning("jobs: leases can not be read", extra={"attrs": {"reason": type(problem).__name__}})
 
     def start(self) -> None:
-        self._scheduler.add_job(lambda: _released(self._look), "interval", seconds=LOOK)
+        self._scheduler.add_job(lambda: released(self._look), "interval", seconds=LOOK)
         self._scheduler.start()
-        self._pool.submit(_released, self._look)
+        self._pool.submit(released, self._look)
 
     def stop(self) -> None:
         """No new run is claimed; runs claimed already go on until :meth:`join`, so the clockwork is not paused."""
@@ -63,12 +63,3 @@ class Jobs:
             self._scheduler.shutdown(wait=False)
         self._pool.shutdown(wait=False, cancel_futures=True)
         return not self.leader.busy
-
-
-def _released(work: Callable[[], None]) -> None:
-    """Run *work* in a pool thread without keeping its database connection between runs."""
-    close_old_connections()
-    try:
-        work()
-    finally:
-        connection.close()

@@ -1,8 +1,10 @@
 """Rows of the table ``leases``, changed by conditional updates: exactly one row changed means it is yours."""
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from modelhotel.models import Lease
 
@@ -24,3 +26,21 @@ def claim(name: str, holder: str, now: datetime, until: datetime) -> bool:
 def move(name: str, holder: str, until: datetime) -> bool:
     """Set the end of a lease that *holder* holds: later to keep it, in the past to give it up."""
     return bool(Lease.objects.filter(name=name, holder=holder).update(expires_at=until))
+
+
+def give_back(name: str, holder: str, until: datetime) -> bool:
+    """The work of *holder* is done: nobody holds the lease, and it is due at *until*."""
+    return bool(Lease.objects.filter(name=name, holder=holder).update(holder="", expires_at=until))
+
+
+def arm(name: str, now: datetime, until: datetime) -> None:
+    """Let the lease be due at *until*, unless somebody is at work under it."""
+    idle = Q(holder="") | Q(expires_at__lte=now)
+    if not Lease.objects.filter(idle, name=name).update(holder="", expires_at=until):
+        Lease.objects.bulk_create([Lease(name=name, holder="", expires_at=until)], ignore_conflicts=True)
+
+
+def look(names: Collection[str]) -> Mapping[str, tuple[str, datetime]]:
+    """Name -> who holds it (``""`` = nobody) and until when, of those that exist."""
+    rows = Lease.objects.filter(name__in=names).values_list("name", "holder", "expires_at")
+    return {name: (holder, expires_at) for name, holder, expires_at in rows}

@@ -27,6 +27,7 @@ from modelhotel.ops.startup import INSTANCE
 from modelhotel.ops.watch import Watcher
 from providers import schedule
 from providers.discovery import modelsdev
+from providers.discovery.watch import DiscoveryWatch
 from providers.keyring import KEYRING
 from proxy.limits.buckets import SWEEP_EVERY
 from proxy.limits.gate import LIMITER
@@ -62,6 +63,7 @@ def services(membership: Membership | None) -> Sequence[Service]:
     holder = f"{env.node_name[:60]}:{os.getpid()}"
     jobs = Jobs(JOBS, holder)
     quotas = QuotaWatch(leases, holder)
+    discovery = DiscoveryWatch(leases, holder)
     return (
         Service("app log", lambda: APP_LOG.run(env.node_name), stop_app_log),
         *_relay(env),
@@ -75,6 +77,7 @@ def services(membership: Membership | None) -> Sequence[Service]:
         Service("models.dev", modelsdev.start, lambda: None),
         Service("watcher", watcher.start, watcher.stop),
         Service("quotas", quotas.start, quotas.stop),
+        Service("discovery", discovery.start, discovery.stop, halt=discovery.halt),
         Service("jobs", jobs.start, lambda: jobs.join(JOIN), halt=jobs.stop),
     )
 

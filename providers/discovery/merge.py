@@ -4,7 +4,7 @@ A limit that the provider stated in this scan (``Listed.live``) overwrites the s
 models.dev only fills what is unknown.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -102,6 +102,11 @@ def reported(model: Listed, row: Row) -> list[dict[str, Any]]:
     return told
 
 
+def disabled(model_ids: Iterable[str]) -> dict[str, Any]:
+    """The section of a diff that only sweeps have."""
+    return {"disabled": [{"model_id": model_id, "reason": "not_listed"} for model_id in model_ids]}
+
+
 class Diff:
     """Collects what a scan changed; ``sections`` gives it without the empty ones."""
 
@@ -123,5 +128,10 @@ class Diff:
             self.updated.append({"model_id": model_id, "changes": changes})
 
     def sections(self, groups: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        own = {"added": self.added, "reenabled": self.reenabled, "updated": self.updated, **(groups or {})}
+        own = {
+            "added": self.added,
+            "reenabled": self.reenabled,
+            "updated": self.updated,
+            **(groups or {}),
+        }
         return {name: value for name, value in own.items() if value}

@@ -1,15 +1,13 @@
-"""Scans that an operator asks for: of one provider, and of all of them.
+"""Scans: ask a provider for its models, write what came, tell about it.
 
-A scan adds and updates; it never switches off what a listing lacks. The network part runs on the control loop, the
-database part in the thread that asked, one provider at a time. One scan per provider at a time: whoever asks for a
-running one waits for its result.
+A scan adds and updates; it never switches off what a listing lacks (``sweep.py`` does, after three proofs). The network
+part runs on the control loop, the database part in the thread that asked, one provider at a time.
 """
 
 import asyncio
 import logging
-import queue
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +17,8 @@ from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.faults import Refusal
 from providers import control, ports
 from providers.cache import ProviderRow, row_of
-from providers.discovery import store
+from providers.discovery import inventory, store
+from providers.discovery.flights import Flights, Inbox
 from providers.discovery.listing import Fetched, fetch
 from providers.keyring import KEYRING
 from providers.model_verbs import parse_id
@@ -30,11 +29,15 @@ log = logging.getLogger("discovery")
 SCAN_SECONDS = 180.0  # the whole listing of one provider, retries included
 AT_ONCE = 8
 UNDECRYPTABLE = "failed to decrypt API key"
+INTERRUPTED = "the scan was interrupted"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One finished scan. *problem* is the Refusal that a single scan answers with, None when it went well."""
+    """One finished scan. *error*: nothing was written; *problem* is the Refusal that a single scan answers with then.
+
+    *failed*: the refresh failed in some respect, a listing without models or a refused key included.
+    """
 
     provider: str
     provider_id: str
@@ -43,6 +46,42 @@ class Result:
     error: str = ""
     failed: bool = False
     problem: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What a kind of scan does beside writing what came.
+
+    *stamps*: whether ``last_discovered_at`` moves, by what was fetched. *tells_fetched*, *tells_failed*: the same for
+    the events ``discovery.provider_fetched`` and ``discovery.provider_failed``.
+    """
+
+    stamps: Callable[[Fetched], bool]
+    tells_fetched: Callable[[Fetched], bool]
+    tells_failed: Callable[[Fetched], bool]
+
+
+MANUAL = Trigger(
+    stamps=lambda fetched: bool(fetched.models),
+    tells_fetched=lambda fetched: not fetched.error,
+    tells_failed=lambda fetched: bool(fetched.error),
+)
+SWEEP = Trigger(
+    stamps=lambda fetched: True,
+    tells_fetched=lambda fetched: False,
+    tells_failed=lambda fetched: bool(fetched.listing_problem),
+)
+#: A provider that is down is told once, by whoever found it so, and when it is back.
+RECHECK = Trigger(
+    stamps=lambda fetched: not fetched.failed,
+    tells_fetched=lambda fetched: not fetched.failed,
+    tells_failed=lambda fetched: False,
+)
+
+
+def scannable() -> dict[str, Provider]:
+    """The providers that take part in discovery, by id, newest first."""
+    return {str(row.pk): row for row in Provider.objects.filter(enabled=True, autodiscovery_enabled=True)}
 
 
 class Scanner:
@@ -56,8 +95,7 @@ class Scanner:
     ) -> None:
         self._clock = clock
         self._waits: dict[str, Any] = {"sleep": sleep, **({"chance": chance} if chance else {})}
-        self._lock = threading.Lock()
-        self._running: dict[str, Future[Result]] = {}
+        self.flights: Flights[Result] = Flights()
         self._writing = threading.Lock()
 
     def one(self, provider_id: str) -> Result:
@@ -69,167 +107,151 @@ class Scanner:
             raise Refusal(400, "provider is disabled")
         if not row.autodiscovery_enabled:
             raise Refusal(403, "autodiscovery is disabled for this provider")
-        flight, mine = self._claim(str(row.pk))
+        flight, mine = self.flights.claim(str(row.pk))
         if mine:
-            with _Landing(self, str(row.pk), flight) as landing:
-                fetched = control.LOOP.run(self._fetch(row_of(row)))
-                landing.result = self._finish(row, fetched)
+            with self.flights.landing(str(row.pk)) as landing:
+                fetched = control.LOOP.run(self.fetch(row_of(row)))
+                landing.result = self.write(row, fetched, MANUAL)
                 if fetched.failed:
-                    self._mark_one(row)
+                    inventory.after_single([row.pk])
         result = flight.result()
         if result.problem:
             raise result.problem
         return result
 
-    def every(self) -> list[Result]:
-        """Scan every enabled provider that takes part in discovery, at most 8 at a time. Never raises for one."""
-        rows = {str(row.pk): row for row in Provider.objects.filter(enabled=True, autodiscovery_enabled=True)}
-        claims = {provider_id: self._claim(provider_id) for provider_id in rows}
-        mine = [provider_id for provider_id, (_, own) in claims.items() if own]
-        landed: queue.SimpleQueue[tuple[str, Fetched]] = queue.SimpleQueue()
-        control.LOOP.start(self._fetch_all([row_of(rows[provider_id]) for provider_id in mine], landed))
-        failed: dict[str, bool] = {}
-        for _ in mine:
-            provider_id, fetched = landed.get()
-            with _Landing(self, provider_id, claims[provider_id][0]) as landing:
-                landing.result = self._finish(rows[provider_id], fetched)
-                failed[provider_id] = fetched.failed or landing.result.failed
-        # An outage of everything is more likely ours than theirs: then nobody is marked.
-        if not all(failed.values()):
-            store.mark_stale(provider_id for provider_id, bad in failed.items() if bad)
-        return [self._settled(flight, rows[provider_id]) for provider_id, (flight, _) in claims.items()]
+    def every(self, names: Collection[str] = (), tell: Callable[[Result], None] = lambda result: None) -> list[Result]:
+        """Scan every provider that takes part in discovery, at most 8 at a time. Never raises for one.
+
+        *names*: these alone. *tell* hears of each result as it comes.
+        """
+        rows = {key: row for key, row in scannable().items() if not names or row.name in names}
+        claims = {key: self.flights.claim(key) for key in rows}
+        mine = [key for key, (_, own) in claims.items() if own]
+        inbox, slots = Inbox[Fetched](), asyncio.Semaphore(AT_ONCE)
+        for key in mine:
+            inbox.ask(key, self._in_turn(row_of(rows[key]), slots))
+        while inbox.waiting:
+            key, fetched = inbox.take()
+            with self.flights.landing(key) as landing:
+                landing.result = self.write(rows[key], fetched, MANUAL) if fetched else cut_off(rows[key])
+            tell(self.settled(claims[key][0], rows[key]))
+        results = {key: self.settled(flight, rows[key]) for key, (flight, _) in claims.items()}
+        for key in results.keys() - set(mine):
+            tell(results[key])
+        inventory.after_sweep({key: one.failed for key, one in results.items() if one.error != INTERRUPTED})
+        return list(results.values())
 
     @staticmethod
-    def _settled(flight: "Future[Result]", row: Provider) -> Result:
+    def settled(flight: "Future[Result]", row: Provider) -> Result:
+        """The result of a scan, whoever ran it; waits for it. Never raises."""
         try:
             return flight.result()
         except Exception as problem:
             return Result(row.name, str(row.pk), error=type(problem).__name__, failed=True)
 
-    def _claim(self, provider_id: str) -> tuple["Future[Result]", bool]:
-        """The running scan of this provider, or a new one that the caller has to land."""
-        with self._lock:
-            running = self._running.get(provider_id)
-            if running is not None:
-                return running, False
-            fresh: Future[Result] = Future()
-            self._running[provider_id] = fresh
-            return fresh, True
+    async def _in_turn(self, row: ProviderRow, slots: asyncio.Semaphore) -> Fetched:
+        async with slots:
+            events.publish(
+                "request.discovery.provider_starting",
+                "info",
+                "proxy",
+                f"Discovering models of {row.name}",
+                {"provider_id": row.id, "provider": row.name},
+            )
+            return await self.fetch(row)
 
-    def land(self, provider_id: str) -> None:
-        with self._lock:
-            self._running.pop(provider_id, None)
-
-    async def _fetch_all(self, rows: list[ProviderRow], landed: "queue.SimpleQueue[tuple[str, Fetched]]") -> None:
-        slots = asyncio.Semaphore(AT_ONCE)
-
-        async def one(row: ProviderRow) -> None:
-            try:
-                landed.put((row.id, await ask(row)))
-            except BaseException:  # the loop ends: the thread that counts the answers must not wait for ever
-                landed.put((row.id, Fetched(error="the scan was interrupted")))
-                raise
-
-        async def ask(row: ProviderRow) -> Fetched:
-            async with slots:
-                events.publish(
-                    "request.discovery.provider_starting",
-                    "info",
-                    "proxy",
-                    f"Discovering models of {row.name}",
-                    {"provider_id": row.id, "provider": row.name},
-                )
-                return await self._fetch(row)
-
-        await asyncio.gather(*(one(row) for row in rows))
-
-    async def _fetch(self, row: ProviderRow) -> Fetched:
-        """Ask the provider. Never raises: the caller counts on an answer for each."""
+    async def fetch(self, row: ProviderRow, seconds: float | None = None) -> Fetched:
+        """Ask the provider, on the control loop. Never raises; *seconds* is SCAN_SECONDS if not given."""
         try:
             key = await KEYRING.fetch(row)
         except crypto.DecryptError:
             log.error("keycache: decryption failed, possible wrong master key", extra={"attrs": {"provider": row.name}})
             return Fetched(error=UNDECRYPTABLE)
-        return await fetch(row.name, row.kind, row.base_url, key, seconds=SCAN_SECONDS, **self._waits)
+        return await fetch(row.name, row.kind, row.base_url, key, seconds=seconds or SCAN_SECONDS, **self._waits)
 
-    def _finish(self, row: Provider, fetched: Fetched) -> Result:
+    def write(self, row: Provider, fetched: Fetched, trigger: Trigger) -> Result:
         """Write what came, tell about it. Never raises."""
         with self._writing:
             try:
-                return self._write(row, fetched)
+                return self._write(row, fetched, trigger)
             except Refusal as problem:
-                return self._lost(row, problem.text, problem)
+                return _lost(row, problem.text, problem)
             except Exception:
                 log.exception("discovery: scan not written", extra={"attrs": {"provider": row.name}})
                 text = f"failed to discover models for provider {row.name}"
-                return self._lost(row, text, Refusal(500, text))
+                return _lost(row, text, Refusal(500, text))
 
-    def _write(self, row: Provider, fetched: Fetched) -> Result:
-        now = self._clock.now()
+    def _write(self, row: Provider, fetched: Fetched, trigger: Trigger) -> Result:
+        now, stamps = self._clock.now(), trigger.stamps(fetched)
         if fetched.error:
-            store.note(row, fetched.listing_problem, fetched.access_problem, now, scanned=False)
-            return self._lost(row, fetched.error, Refusal(500, f"failed to discover models for provider {row.name}"))
-        outcome = store.apply(row, fetched.models, now) if fetched.models else store.Outcome()
-        store.note(row, fetched.listing_problem, fetched.access_problem, now, scanned=bool(fetched.models))
-        events.publish(
-            "discovery.provider_fetched",
-            "success",
-            "discovery",
-            f"{row.name}: {len(fetched.models)} models",
-            {"provider": row.name, "count": len(fetched.models)},
-        )
-        if fetched.enriched:
-            events.publish(
-                "discovery.enriched",
-                "info",
-                "discovery",
-                f"{row.name}: models.dev knew {fetched.enriched} of {len(fetched.models)} models",
-                {"provider": row.name, "enriched": fetched.enriched, "total": len(fetched.models)},
-            )
-        groups = _sync_groups([model.model_id for model in fetched.models])
+            inventory.note(row, fetched.listing_problem, fetched.access_problem, now, scanned=stamps)
+            problem = Refusal(500, f"failed to discover models for provider {row.name}")
+            return _lost(row, fetched.error, problem, told=trigger.tells_failed(fetched))
+        try:
+            outcome = store.apply(row, fetched.models, now) if fetched.models else store.Outcome()
+        except Refusal:
+            if stamps:
+                inventory.stamp(row, now)
+            raise
+        inventory.note(row, fetched.listing_problem, fetched.access_problem, now, scanned=stamps)
+        if trigger.tells_fetched(fetched):
+            _tell_fetched(row.name, fetched)
+        elif trigger.tells_failed(fetched):
+            _tell_failed(row.name, fetched.listing_problem)
+        groups = sync_groups([model.model_id for model in fetched.models])
         for saved in outcome.rows:
             saved.provider = row
         return Result(row.name, str(row.pk), outcome.rows, outcome.diff.sections(groups), failed=fetched.failed)
 
-    @staticmethod
-    def _lost(row: Provider, error: str, problem: Refusal) -> Result:
-        log.warning("discovery: scan failed", extra={"attrs": {"provider": row.name, "error": error}})
-        metadata = {"provider": row.name, "error": error}
-        events.publish("discovery.provider_failed", "error", "discovery", f"{row.name}: {error}", metadata)
-        return Result(row.name, str(row.pk), error=error, failed=True, problem=problem)
 
-    @staticmethod
-    def _mark_one(row: Provider) -> None:
-        if store.has_healthy_alternative(row):
-            store.mark_stale([row.pk])
+def cut_off(row: Provider) -> Result:
+    """Of a scan that ends with its process: it says nothing about the provider."""
+    problem = Refusal(500, f"failed to discover models for provider {row.name}")
+    return Result(row.name, str(row.pk), error=INTERRUPTED, failed=True, problem=problem)
 
 
-class _Landing:
-    """Ends a claimed scan whatever happens, so that nobody waits for ever and the next one can start."""
-
-    def __init__(self, scanner: Scanner, provider_id: str, flight: "Future[Result]") -> None:
-        self._scanner = scanner
-        self._id = provider_id
-        self._flight = flight
-        self.result: Result | None = None
-
-    def __enter__(self) -> "_Landing":
-        return self
-
-    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
-        self._scanner.land(self._id)
-        if problem is not None or self.result is None:
-            self._flight.set_exception(problem or RuntimeError("the scan gave no result"))
-        else:
-            self._flight.set_result(self.result)
+def _lost(row: Provider, error: str, problem: Refusal, *, told: bool = True) -> Result:
+    level = logging.WARNING if told else logging.DEBUG
+    log.log(level, "discovery: scan failed", extra={"attrs": {"provider": row.name, "error": error}})
+    if told:
+        _tell_failed(row.name, error)
+    return Result(row.name, str(row.pk), error=error, failed=True, problem=problem)
 
 
-def _sync_groups(model_ids: list[str]) -> Mapping[str, Any]:
-    """Bring the groups of the ids that were seen in line; a failure is told and leaves the scan a success."""
-    if not model_ids:
+def _tell_failed(name: str, error: str) -> None:
+    metadata = {"provider": name, "error": error}
+    events.publish("discovery.provider_failed", "error", "discovery", f"{name}: {error}", metadata)
+
+
+def _tell_fetched(name: str, fetched: Fetched) -> None:
+    count = len(fetched.models)
+    events.publish(
+        "discovery.provider_fetched",
+        "success",
+        "discovery",
+        f"{name}: {count} models",
+        {"provider": name, "count": count},
+    )
+    if fetched.enriched:
+        events.publish(
+            "discovery.enriched",
+            "info",
+            "discovery",
+            f"{name}: models.dev knew {fetched.enriched} of {count} models",
+            {"provider": name, "enriched": fetched.enriched, "total": count},
+        )
+
+
+def sync_groups(model_ids: list[str], *, revalidate: bool = False) -> Mapping[str, Any]:
+    """Bring the groups of these model ids in line; a failure is told and leaves the scan a success.
+
+    *revalidate*: a model was switched off, so custom groups may have become too small. Gives the group sections of a
+    diff.
+    """
+    if not model_ids and not revalidate:
         return {}
     try:
-        return ports.groups.sync_models(model_ids, stamp=True)
+        return ports.groups.sync_models(model_ids, stamp=True, revalidate=revalidate)
     except Exception as problem:
         log.exception("discovery: group sync failed")
         events.publish(
@@ -237,7 +259,7 @@ def _sync_groups(model_ids: list[str]) -> Mapping[str, Any]:
             "warning",
             "discovery",
             "Failover groups could not be synced after a scan",
-            {"model_id": model_ids[0], "error": type(problem).__name__},
+            {"model_id": model_ids[0] if model_ids else "", "error": type(problem).__name__},
         )
         return {}
 

@@ -1,25 +1,23 @@
-"""The database side of a scan: the models it saw, and the health of the provider it asked."""
+"""The database side of a scan: the models it saw, and what it says of those it did not."""
 
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from django.db import DatabaseError, transaction
-from django.db.models import Count
+from django.db.models import F
 
 from modelhotel.core import changes
 from modelhotel.core.actor import SYSTEM as SYSTEM_ACTOR
 from modelhotel.core.changes import Change
 from modelhotel.core.faults import Refusal
-from providers.discovery import merge
+from providers.discovery import merge, misses
 from providers.kinds.base import Listed
 from providers.models import Model, Provider
 
 log = logging.getLogger("discovery")
-inventory = logging.getLogger("providers")
 
 NO_MODELS = "provider returned no models"
 _LENGTHS = {"owned_by": 200, "display_name": 512}
@@ -34,6 +32,7 @@ class Outcome:
 
     rows: list[Model] = field(default_factory=list)
     diff: merge.Diff = field(default_factory=merge.Diff)
+    stamped: list[Any] = field(default_factory=list)  # ids of the rows of which nothing but the sighting is new
 
 
 def _plain(value: Any) -> Any:
@@ -75,6 +74,7 @@ def apply(provider: Provider, models: list[Listed], now: datetime) -> Outcome:
             for model in models:
                 current = model.model_id
                 changed |= _upsert(provider, model, stored.get(model.model_id), now, outcome)
+            _stamp(outcome.stamped, now)
             if changed:
                 changes.record(("models",), Change("model", "", "updated", f"of {provider.name}"), SYSTEM_ACTOR)
     except DatabaseError:
@@ -118,61 +118,85 @@ def _upsert(provider: Provider, model: Listed, row: Model | None, now: datetime,
     touched = [column for column, value in values.items() if getattr(row, column) != value]
     for column in touched:
         setattr(row, column, values[column])
-    row.save(update_fields=touched)
+    if touched == ["last_seen_at"]:
+        outcome.stamped.append(row.pk)
+    else:
+        row.save(update_fields=touched)
     outcome.rows.append(row)
     outcome.diff.seen(model.model_id, was_on, row.enabled, told)
     return not merge.STAMPS.issuperset(touched)
 
 
-def note(provider: Provider, listing: str, access: str, now: datetime, *, scanned: bool) -> None:
-    """Keep the facts of one refresh: two errors (``""`` = well). *scanned* stamps ``last_discovered_at`` too."""
-    facts: dict[str, Any] = {
-        "last_model_fetch_at": now,
-        "last_model_fetch_error": listing,
-        "last_availability_at": now,
-        "last_availability_error": access,
-    }
-    if not listing:
-        facts |= {"last_discovery_success_at": now}
-    if scanned:
-        facts["last_discovered_at"] = now
+#: Rows that one statement stamps; a database bounds the parameters of a query (SQLite: 32,766).
+_STAMPED_AT_ONCE = 5_000
+
+
+def _stamp(ids: list[Any], now: datetime) -> None:
+    """One statement for many rows: of ten thousand models that are listed again nothing changes but this."""
+    for start in range(0, len(ids), _STAMPED_AT_ONCE):
+        Model.objects.filter(pk__in=ids[start : start + _STAMPED_AT_ONCE]).update(last_seen_at=now)
+
+
+def enabled_ids(provider: Provider) -> frozenset[str]:
+    """The model ids that are on: those that a listing should name."""
+    return frozenset(Model.objects.filter(provider=provider, enabled=True).values_list("model_id", flat=True))
+
+
+def offered() -> list[str]:
+    """Every model id of an enabled provider, each once."""
+    return list(Model.objects.filter(provider__enabled=True).order_by().values_list("model_id", flat=True).distinct())
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What became of the absent models of one scan. *suspect_scans*: how many in a row, this one included."""
+
+    verdict: misses.Verdict = field(default_factory=misses.Verdict)
+    suspect_scans: int = 0
+
+
+def record_misses(provider: Provider, known: frozenset[str], confirmed: misses.Confirmed, began: datetime) -> Recorded:
+    """Judge the models of *known* (on when the scan began) and write the verdict, all of it or nothing.
+
+    What another scan saw, or an operator switched off, since *began* is left alone. Raises DatabaseError.
+    """
     with transaction.atomic():
-        Provider.objects.filter(pk=provider.pk).update(**facts)
-        if not listing:
-            _mark([provider.pk], stale=False)
+        if not Provider.objects.select_for_update().filter(pk=provider.pk).exists():
+            return Recorded()
+        on = Model.objects.select_for_update().filter(provider=provider, enabled=True)
+        rows = {
+            row.model_id: row
+            for row in on.only("model_id", "manually_enabled_at", "missing_scans", "last_seen_at").order_by("model_id")
+            if row.model_id in known and not _seen_since(row, confirmed, began)
+        }
+        facts = [
+            misses.Stored(row.model_id, row.manually_enabled_at is not None, row.missing_scans) for row in rows.values()
+        ]
+        verdict = misses.judge(facts, confirmed)
+        _write_verdict(provider, rows, verdict)
+        return Recorded(verdict, _count_suspect(provider, verdict))
 
 
-def mark_stale(ids: Iterable[Any]) -> None:
-    """Mark those of *ids* that have models (there is nothing to keep of the others)."""
-    with transaction.atomic():
-        _mark(list(ids), stale=True)
+def _seen_since(row: Model, confirmed: misses.Confirmed, began: datetime) -> bool:
+    found = row.model_id in confirmed.found
+    return not found and row.last_seen_at is not None and row.last_seen_at > began
 
 
-def _mark(ids: list[Any], *, stale: bool) -> None:
-    """Inside a transaction. The mark is part of what routing reads, so a change of it raises the version."""
-    rows = Provider.objects.filter(pk__in=ids, inventory_stale=not stale).annotate(kept=Count("models"))
-    if stale:
-        rows = rows.filter(kept__gt=0)
-    turned = list(rows)
-    if not Provider.objects.filter(pk__in=[row.pk for row in turned]).update(inventory_stale=stale):
-        return
-    changes.record(("providers",), None, SYSTEM_ACTOR)
-    for row in turned:
-        transaction.on_commit(partial(_tell_mark, row, stale))
+def _write_verdict(provider: Provider, rows: dict[str, Model], verdict: misses.Verdict) -> None:
+    for model_id, streak in verdict.streaks.items():
+        row = rows[model_id]
+        row.missing_scans = streak
+        row.enabled = model_id not in verdict.gone
+    touched = [rows[model_id] for model_id in verdict.streaks]
+    Model.objects.bulk_update(touched, ["missing_scans", "enabled"], batch_size=500)
+    if verdict.gone:
+        changes.record(("models",), Change("model", "", "updated", f"of {provider.name}"), SYSTEM_ACTOR)
 
 
-def _tell_mark(row: Any, stale: bool) -> None:
-    attrs = {"provider": row.name, "provider_id": str(row.pk), "models": row.kept}
-    if stale:
-        attrs["error"] = row.last_model_fetch_error or row.last_availability_error
-        inventory.warning("providers: inventory marked stale", extra={"attrs": attrs})
-    else:
-        inventory.info("providers: inventory fresh again", extra={"attrs": attrs})
-
-
-def has_healthy_alternative(provider: Provider) -> bool:
-    """Some other enabled provider has models, is not stale, and its latest refresh failed in neither respect."""
-    others = Provider.objects.filter(
-        enabled=True, inventory_stale=False, last_model_fetch_error="", last_availability_error=""
-    ).exclude(pk=provider.pk)
-    return others.filter(models__isnull=False).exists()
+def _count_suspect(provider: Provider, verdict: misses.Verdict) -> int:
+    row = Provider.objects.filter(pk=provider.pk)
+    if verdict.suspect:
+        row.update(suspect_scans=F("suspect_scans") + 1)
+    elif verdict.trusted:
+        row.filter(suspect_scans__gt=0).update(suspect_scans=0)
+    return row.values_list("suspect_scans", flat=True).get()

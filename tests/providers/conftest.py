@@ -4,7 +4,7 @@ Modules with models are imported inside the fixtures: pytest may read this file 
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.http import HttpResponse
@@ -14,6 +14,9 @@ from modelhotel.core import events
 from providers import ports
 from providers.keyring import KEYRING
 from tests.upstream.server import FakeProvider
+
+if TYPE_CHECKING:
+    from tests.providers.sweeping import House
 
 TOKEN = "an-admin-token-of-the-tests"
 
@@ -80,8 +83,10 @@ class Ports:
     def full_sync(self) -> None:
         self._note("full_sync")
 
-    def sync_models(self, model_ids: Collection[str], *, stamp: bool = False) -> Mapping[str, Any]:
-        self._note("stamped" if stamp else "sync_models", list(model_ids))
+    def sync_models(
+        self, model_ids: Collection[str], *, stamp: bool = False, revalidate: bool = False
+    ) -> Mapping[str, Any]:
+        self._note(("stamped" if stamp else "sync_models") + (" revalidated" if revalidate else ""), list(model_ids))
         return self.parts
 
     def prune_models(self, ids: Collection[str]) -> None:
@@ -173,3 +178,11 @@ def told() -> list[events.Event]:
     seen: list[events.Event] = []
     events.subscribe(seen.append)
     return seen
+
+
+@pytest.fixture
+def house(api: Api, told: list[events.Event]) -> "House":
+    """Providers that are swept without waiting."""
+    from tests.providers.sweeping import House
+
+    return House(api, told)

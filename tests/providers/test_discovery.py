@@ -277,7 +277,7 @@ def test_two_scans_of_one_provider_are_one_listing(api: Api, monkeypatch: pytest
         row = Provider.objects.get(pk=made["id"])
 
         def wait() -> None:
-            flight, mine = scan.SCANNER._claim(str(row.pk))
+            flight, mine = scan.SCANNER.flights.claim(str(row.pk))
             assert not mine
             gate.set()
             second.append(flight.result(10))
@@ -288,7 +288,7 @@ def test_two_scans_of_one_provider_are_one_listing(api: Api, monkeypatch: pytest
         follower.join(10)
         assert len(upstream.requests) == 1
     assert second[0].diff == answer["diff"] and Model.objects.count() == 1
-    assert scan.SCANNER._running == {}
+    assert len(scan.SCANNER.flights) == 0
 
 
 def test_a_deleted_model_comes_back_as_a_new_row(api: Api):
@@ -332,7 +332,7 @@ def test_a_provider_deleted_during_its_scan_is_not_found(api: Api):
         fetched = scan.Fetched([Listed("m")])
         row = Provider.objects.get(pk=made["id"])
         Provider.objects.filter(pk=row.pk).delete()
-        result = scan.SCANNER._finish(row, fetched)
+        result = scan.SCANNER.write(row, fetched, scan.MANUAL)
     assert result.problem is not None and result.problem.status == 404 and Model.objects.count() == 0
 
 

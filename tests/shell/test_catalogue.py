@@ -75,6 +75,16 @@ SPECIFIED = {
     "rate_limit_ip_burst": ("int", "60", 1, 10_000, "Rate Limiting", "IP Burst Size"),
     "rate_limit_max_wait_ms": ("int", "200", 0, 10_000, "Rate Limiting", "Max Wait (ms)"),
     "session_idle_timeout_minutes": ("int", "60", 0, 240, "Authentication", "Sign out an idle tab after"),
+    "discovery_interval": ("duration", "6h", 0, 8760 * HOUR, "Model Discovery", "Discovery Interval"),
+    "discovery_on_startup": ("bool", "true", None, None, "Model Discovery", "Discover on Startup"),
+    "provider_recheck_interval": (
+        "duration",
+        "60s",
+        0,
+        8760 * HOUR,
+        "Model Discovery",
+        "Recheck Failed Providers",
+    ),
     "discovery_on_provider_create": (
         "bool",
         "true",
@@ -102,6 +112,7 @@ FIXABLE = {
     "failover_max_attempts": "FAILOVER_MAX_ATTEMPTS",
     "failover_retry_on_statuses": "FAILOVER_RETRY_ON_STATUSES",
     "failover_retry_on_errors": "FAILOVER_RETRY_ON_ERRORS",
+    "provider_recheck_interval": "PROVIDER_RECHECK_INTERVAL",
 }
 
 
@@ -175,6 +186,7 @@ def test_nothing_reads_a_setting_that_is_not_in_the_catalogue():
 
 @pytest.mark.parametrize("variable", FIXABLE.values())
 def test_a_bad_variable_names_itself(variable):
-    bad = {"FAILOVER_ENABLED": "maybe", "FAILOVER_MAX_ATTEMPTS": "-1"}.get(variable, "404,6xx")
+    words = {"FAILOVER_ENABLED": "maybe", "FAILOVER_MAX_ATTEMPTS": "-1", "PROVIDER_RECHECK_INTERVAL": "2"}
+    bad = words.get(variable, "404,6xx")
     with pytest.raises(options.BadValue, match=f"^{variable}: "):
         options.REGISTRY.fixed({variable: bad})
