@@ -17,6 +17,7 @@ from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.leader import RUN_LEASE
 from modelhotel.core.options import Option
 from modelhotel.core.threads import released
+from providers.discovery import modelsdev
 from providers.discovery.recheck import Rechecker
 from providers.discovery.sweep import Sweeper
 from providers.models import Provider
@@ -72,7 +73,7 @@ def _spawn(work: Callable[[], None]) -> threading.Thread:
 class DiscoveryWatch:
     """A thread that sleeps until something is due (:meth:`turn`) or changed. *holder* names this process.
 
-    *spawn* runs a sweep or a recheck elsewhere.
+    *spawn* runs a sweep or a recheck elsewhere; *before* is what the sweep of the start waits for.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class DiscoveryWatch:
         sweeper: Sweeper | None = None,
         rechecker: Rechecker | None = None,
         spawn: Callable[[Callable[[], None]], threading.Thread | None] = _spawn,
+        before: Callable[[], object] = modelsdev.load,
     ) -> None:
         self._leases = leases
         self._holder = holder
@@ -90,6 +92,8 @@ class DiscoveryWatch:
         self._sweeper = sweeper or Sweeper()
         self._rechecker = rechecker or Rechecker()
         self._spawn = spawn
+        self._before = before
+        self._prepared = False
         self._scheduled = _Work(SCHEDULED, lambda: self._sweeper.run("Scheduled"), catalogue.DISCOVERY_INTERVAL)
         self._recheck = _Work(RECHECK, self._rechecker.run, catalogue.PROVIDER_RECHECK_INTERVAL)
         self._startup: _Work | None = _Work(STARTUP, self._sweep_at_start)
@@ -103,6 +107,8 @@ class DiscoveryWatch:
         for work in (self._scheduled, self._recheck):
             assert work.option is not None
             self._leave.append(options.on_change(work.option, lambda value, work=work: self._rearm(work)))  # type: ignore[misc]
+        # Not waited for at the end: it hangs on the network of somebody else for a while.
+        threading.Thread(target=self._prepare, name="models.dev", daemon=True).start()
         thread = threading.Thread(target=self._run, name="discovery-watch", daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -134,6 +140,13 @@ class DiscoveryWatch:
             if wait := self._regularly(work, seen, now):
                 waits.append(wait)
         return min(waits)
+
+    def _prepare(self) -> None:
+        try:
+            self._before()
+        finally:
+            self._prepared = True
+            self._wake.set()
 
     def _rearm(self, work: _Work) -> None:
         work.changed = True
@@ -170,7 +183,7 @@ class DiscoveryWatch:
             self._leases.move(work.name, self._holder, now + RUN_LEASE)
         elif not options.current()[catalogue.DISCOVERY_ON_STARTUP]:
             self._startup = None
-        elif not self._under_way(SCHEDULED, seen, now):
+        elif self._prepared and not self._under_way(SCHEDULED, seen, now):
             self._begin(work, now)
 
     @staticmethod

@@ -61,6 +61,7 @@ class Fleet:
         doer = Doer(self.log, who)
         made = DiscoveryWatch(leases, who or "one", self.clock, doer, doer, inline)  # type: ignore[arg-type]
         made.doer = doer  # type: ignore[attr-defined]
+        made._prepared = True
         for work in (made._scheduled, made._recheck):
             made._leave.append(options.on_change(work.option, lambda value, work=work, made=made: made._rearm(work)))
         return made
@@ -265,6 +266,18 @@ def test_a_run_that_fails_is_logged_and_comes_again(fleet: Fleet, caplog: pytest
     assert [record.getMessage() for record in caplog.records] == ["discovery: run failed"] * 2
 
 
+def test_the_sweep_of_the_start_waits_for_models_dev(looking: Fleet):
+    """part of providers 46. models.dev is asked before the first sweep."""
+    looking.settings(discovery_on_startup="true")
+    one = looking.process()
+    one._prepared = False
+    one._before = lambda: looking.log.append("models.dev")
+    assert looking.until(30, one) == []
+    one._prepare()
+    assert looking.log == ["models.dev"]
+    assert looking.until(LOOK, one) == ["Startup"]
+
+
 # ---------------------------------------------------------------- the thread
 
 
@@ -284,7 +297,7 @@ def test_the_thread_notices_a_change_at_once_and_ends(fleet: Fleet):
     log: list[str] = []
     fleet.settings(discovery_interval="0")
     doer = Doer(log, "")
-    one = DiscoveryWatch(leases, "one", sweeper=doer, rechecker=doer)  # type: ignore[arg-type]
+    one = DiscoveryWatch(leases, "one", sweeper=doer, rechecker=doer, before=list)  # type: ignore[arg-type]
     listeners = len(options.SNAPSHOT.listeners)
     one.start()
     assert eventually(lambda: not one._scheduled.changed)
