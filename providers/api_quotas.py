@@ -6,7 +6,7 @@ from ninja import Router
 
 from modelhotel.core.clock import rfc3339
 from providers.api import answer, find
-from providers.quota import desk
+from providers.quota import desk, store
 
 #: Mounted before the router of the providers, whose ``{id}`` takes every word.
 router = Router(tags=["providers"])
@@ -17,6 +17,13 @@ FETCHED_AT = "X-Quota-Fetched-At"
 def list_quotas(request: HttpRequest) -> HttpResponse:
     """The stored readings of the enabled providers in one form; no provider is asked."""
     return answer({"quotas": desk.overview()})
+
+
+@router.delete("/quotas")
+def clear_quotas(request: HttpRequest) -> HttpResponse:
+    """Forget the stored readings: each provider is asked again when it is next looked at, or polled."""
+    store.clear()
+    return HttpResponse(status=204)
 
 
 @router.post("/refresh-quotas")

@@ -114,3 +114,8 @@ def _write(provider: Provider, kind: str, fetched: Fetched, source: Source, now:
 def forget(provider: Provider) -> None:
     """What was read of *provider* says nothing any more; inside the caller's transaction."""
     QuotaSnapshot.objects.filter(provider=provider).delete()
+
+
+def clear() -> int:
+    """Forget every reading; how many there were. What a pass made of them stays until there are new ones."""
+    return QuotaSnapshot.objects.all().delete()[0]

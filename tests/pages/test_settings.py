@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.pace import slower
+from tests.upstream.server import FakeProvider, reply
 from tests.wire.product import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, func_only=True)]
@@ -206,6 +207,26 @@ def test_records_are_deleted_after_a_question(hotel, settings):
     dialog.get_by_role("button", name="Delete").click()
     toast(settings, "Deleted all requests")
     assert total() == 0
+
+
+def test_the_quota_cache_is_cleared_after_a_question(hotel, settings):
+    with FakeProvider() as fake:
+        fake.route("GET", "/v1/user/balance", reply(200, {"is_available": True, "balance_infos": []}))
+        body = {"name": "Sea", "provider_type": "deepseek", "base_url": fake.url, "api_key": "sk-sea-0123456789"}
+        made = hotel.product.api("POST", "/api/providers", json=body).json()["id"]
+        balance = f"/api/providers/{made}/balance"
+        kept = lambda: hotel.product.api("GET", "/api/providers/quotas").json()["quotas"]  # noqa: E731
+        try:
+            assert hotel.product.api("GET", balance).status_code == 200 and len(kept()) == 1
+            settings.get_by_role("button", name="Clear Quota Cache").click()
+            dialog = settings.get_by_role("dialog", name="Clear the stored quota readings?")
+            dialog.get_by_role("button", name="Clear").click()
+            toast(settings, "Quota cache cleared")
+            assert kept() == []
+            assert hotel.product.api("GET", balance).status_code == 200
+            assert len(fake.requests) == 2, "asked again"
+        finally:
+            hotel.product.api("DELETE", f"/api/providers/{made}")
 
 
 def test_a_preset_shows_what_it_changes_before_it_is_applied(settings, stored):

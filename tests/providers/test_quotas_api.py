@@ -322,6 +322,16 @@ def test_a_word_is_no_id_of_a_provider(api: Api):
     assert api.post("/providers/refresh-quotas").json() == {"results": [], "refreshed": 0, "failed": 0, "skipped": 0}
 
 
+def test_what_is_cleared_is_asked_for_again(api: Api, provider_a: FakeProvider):
+    made = kimi(api, provider_a)
+    keep(made, Fetched(status=424))
+    usage(provider_a, reply(200, OK))
+    cleared = api.delete("/providers/quotas")
+    assert (cleared.status_code, cleared.content) == (204, b"")
+    assert api.get("/providers/quotas").json() == {"quotas": []}
+    assert api.get(f"/providers/{made['id']}/usage").json() == OK
+
+
 # --- what makes a reading worthless -----------------------------------------------------------------------------------
 
 

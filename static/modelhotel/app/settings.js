@@ -260,6 +260,17 @@ async function purge(button) {
   }
 }
 
+async function clearQuotas(button) {
+  const text = "Every provider is asked again when its quota is next looked at or polled. Circuits that wait for one go on waiting until then.";
+  if (!(await confirm({ title: "Clear the stored quota readings?", text, action: "Clear" }))) return;
+  try {
+    await busy(button, api("DELETE", "/api/providers/quotas"));
+    toast("Quota cache cleared", "success");
+  } catch (problem) {
+    toast(problem.message, "error");
+  }
+}
+
 function find(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const matches = (element) => words.every((word) => `${element.textContent} ${element.dataset.key || ""}`.toLowerCase().includes(word));
@@ -355,6 +366,7 @@ for (const button of page.querySelectorAll("[data-reset-section]")) {
 }
 for (const button of page.querySelectorAll("[data-preset]")) button.addEventListener("click", () => applyPreset(button));
 for (const button of page.querySelectorAll("[data-purge]")) button.addEventListener("click", () => purge(button));
+page.querySelector("#clear-quotas")?.addEventListener("click", (event) => clearQuotas(event.currentTarget));
 const soon = debounce(refresh, 100);
 on("config.changed", (event) => event.metadata?.kind === "setting" && soon());
 onGap(refresh);
