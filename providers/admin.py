@@ -416,11 +416,14 @@ class ModelAdmin(VerbAdmin[Model]):
             "provider disabled": "warning",
             "disabled by operator": "default",
             "disabled by discovery": "warning",
+            "refused by provider": "warning",
         },
     )
     def state(self, row: Model) -> str:
         if not row.enabled:
-            return "disabled by operator" if row.disabled_manually else "disabled by discovery"
+            if row.disabled_manually:
+                return "disabled by operator"
+            return "disabled by discovery" if row.auto_retired_at is None else "refused by provider"
         return "enabled" if row.provider.enabled else "provider disabled"
 
     context = value_column("context_length", "Context", order=True)

@@ -156,6 +156,7 @@ def model_object(row: Model) -> dict[str, Any]:
         "owned_by": row.owned_by,
         "enabled": row.enabled,
         "disabled_manually": row.disabled_manually,
+        "auto_retired_at": rfc3339(row.auto_retired_at),
         "price_customized": row.price_customized,
         "created_at": rfc3339(row.created_at),
         "last_seen_at": rfc3339(row.last_seen_at),

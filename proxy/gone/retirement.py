@@ -6,6 +6,7 @@ of its own.
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from functools import partial
 
 from failover.breaker.board import Board
@@ -101,6 +102,8 @@ class _Following:
         verdict = Verdict.INCONCLUSIVE
         try:
             verdict = self._ask(self._provider, self._model, self._key[1])
+        except CancelledError:  # the process ends
+            pass
         except Exception:
             log.exception("proxy: retirement probe broke", extra={"attrs": self._attrs})
         now = self._clock.monotonic()

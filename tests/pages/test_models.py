@@ -239,6 +239,17 @@ def test_every_class_of_models_has_its_call(house, page):
         assert found["curl"].startswith("curl http://h/v1/")
 
 
+def test_the_state_of_a_model_says_who_switched_it_off(house, page):
+    page.goto(f"{house.url}{PAGE}")
+    for flags, why in (
+        ("disabled_manually: true", "by hand"),
+        ("auto_retired_at: '2026-10-01T00:00:00Z'", "by its provider's refusals"),
+        ("auto_retired_at: null", "by discovery"),
+    ):
+        found = ask(page, "models/facts.js", f"m.status({{enabled: false, provider_enabled: true, {flags}}})")
+        assert found[1] == "Disabled" and why in found[2]
+
+
 def test_a_model_is_switched_off_and_the_next_request_knows(house, page, priced):
     assert house.chat("Priced/tale-1").status_code == 200
     page.goto(f"{house.url}{PAGE}?q=tale")

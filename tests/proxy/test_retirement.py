@@ -9,12 +9,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.contrib.admin import site
 from prometheus_client import REGISTRY
 
 from modelhotel.core import events
 from modelhotel.core.actor import ADMIN
-from modelhotel.core.clock import ManualClock
-from providers import model_verbs, retire
+from modelhotel.core.clock import ManualClock, rfc3339
+from providers import model_verbs, queries, retire
 from providers.discovery import current, scan
 from providers.discovery.scan import Scanner
 from providers.models import Model, Provider
@@ -120,6 +121,8 @@ def test_a_model_that_is_refused_and_not_listed_is_switched_off_at_the_first_str
     row = house.model
     assert (row.enabled, row.disabled_manually, row.auto_retired_at) == (False, False, house.clock.now())
     assert [call.json for call in house.up.calls][1:] == [PROBE] and house.listings == 1
+    assert queries.model_object(row)["auto_retired_at"] == rfc3339(house.clock.now())
+    assert "refused by provider" in str(site._registry[Model].state(row))
     (told,) = house.told("model.auto_disabled_gone")
     assert (told.severity, told.source) == ("warning", "proxy")
     assert told.metadata == {

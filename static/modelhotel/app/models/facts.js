@@ -40,9 +40,15 @@ export function abilities(row) {
 /** Whether *row* is a reranker, which may bill by searches. */
 export const searches = (row) => row.modality === "rerank" || row.search_price_per_thousand !== null;
 
+function whyOff(row) {
+  if (row.disabled_manually) return "Switched off by hand";
+  if (row.auto_retired_at) return "Switched off by its provider's refusals: it was asked and said that it no longer serves it";
+  return "Switched off by discovery: its provider no longer offers it";
+}
+
 /** [tone, word, why] of a model's state. */
 export function status(row) {
-  if (!row.enabled) return ["muted", "Disabled", row.disabled_manually ? "Switched off by hand" : "Switched off by discovery: its provider no longer offers it"];
+  if (!row.enabled) return ["muted", "Disabled", whyOff(row)];
   if (!row.provider_enabled) return ["warn", "Parked", "Its provider is disabled"];
   return ["good", "Enabled", "Requests are routed to it"];
 }
