@@ -83,7 +83,7 @@ def _folded(
     entry: Entry, same: Collection[_Field], claims: Collection[tuple[str, str]], groups: Collection[str]
 ) -> dict[str, Any]:
     diff: dict[str, Any] = dict(entry.diff)
-    if "updated" in diff:
+    if "updated" in diff and same:
         diff["updated"] = [kept for model in diff["updated"] if (kept := _moved(entry.owner, model, same))]
     if "disabled" in diff:
         diff["disabled"] = [one for one in diff["disabled"] if (entry.provider_id, one["model_id"]) not in claims]
@@ -93,6 +93,8 @@ def _folded(
     return {section: items for section, items in diff.items() if items}
 
 
-def _moved(owner: str, model: Mapping[str, Any], same: Collection[_Field]) -> dict[str, Any] | None:
+def _moved(owner: str, model: Mapping[str, Any], same: Collection[_Field]) -> Mapping[str, Any] | None:
     changes = [one for one in model["changes"] if (owner, model["model_id"], one["field"]) not in same]
+    if len(changes) == len(model["changes"]):
+        return model
     return {**model, "changes": changes} if changes else None

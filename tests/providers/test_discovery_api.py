@@ -189,7 +189,10 @@ def test_the_feed_is_what_nobody_has_seen_the_newest_first(api: Api):
     ]
     assert {entry["provider_id"] for entry in found["informational"]} == {str(owner.pk)}
     assert (found["claim_count"], found["informational_unseen"]) == (1, 1)
-    assert status(api, "?brief=1") == {"claim_count": 1, "informational_unseen": 1}
+    journal.record("scheduled", owner, {**price, **diff(disabled=["m"])}, now())
+    journal.record("scheduled", None, {"failover_deleted_groups": [{"display_model": "g"}]}, now())
+    assert status(api, "?brief=1") == {"claim_count": 1, "informational_unseen": 2}
+    assert status(api)["informational_unseen"] == 2
     DiscoveryChange.objects.update(seen=True)
     assert status(api)["informational"] == [] and status(api, "?brief=1")["informational_unseen"] == 0
 
