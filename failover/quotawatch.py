@@ -53,7 +53,8 @@ ADVISOR = Advisor(lambda: breaker.board(), SYSTEM, interval)
 
 
 class QuotaWatch:
-    """A thread that sleeps until something is due (:meth:`turn`) or changed. *holder* names this process."""
+    """A thread that sleeps until something is due (:meth:`turn`) or changed. *holder* names this process; *fetcher* and
+    *advisor* are the process's own, which the admin API uses as well, unless others are given."""
 
     def __init__(
         self,

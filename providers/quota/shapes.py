@@ -34,7 +34,7 @@ def _walk(value: Any, path: str, depth: int, found: set[str]) -> None:
         return
     inner: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
-        names = {clip(one_line(str(name)), CHARACTERS): name for name in value}
+        names = {_clean(name): name for name in value}
         inner = [(f"{path}.{name}" if path else name, value[names[name]]) for name in sorted(names)]
     elif isinstance(value, list):
         inner = [(f"{path}[]", entry) for entry in value[:ENTRIES]]
@@ -42,6 +42,11 @@ def _walk(value: Any, path: str, depth: int, found: set[str]) -> None:
         if len(found) < PATHS or name in found:
             found.add(name)
             _walk(entry, name, depth + 1, found)
+
+
+def _clean(name: Any) -> str:
+    """Foreign names end up in an event and in the log: one line, limited, without half a surrogate pair."""
+    return clip(one_line(str(name)), CHARACTERS).encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.upstream.server import FakeProvider, Hold, reply
 from tests.upstream.vendors import BY_KIND, SAID, Vendor
 from tests.upstream.vendors.world import World
 from tests.wire.product import Product, eventually
@@ -153,6 +154,47 @@ def test_a_reserve_is_judged_by_the_save_and_means_nothing_to_openrouter(plans: 
     assert SEEDED not in plans.circuits("openrouter")
     for path in (kimi, router):
         plans.admin("PUT", path, json={"quota_reserve_percent": 0})
+
+
+def test_without_the_poll_every_pin_is_gone_and_none_is_made(plans: Plans):
+    """part of providers 70"""
+    vendor = plans.vendor("kimi-code")
+    vendor.spend()
+    plans.refresh()
+    assert SEEDED in plans.circuits("kimi-code")
+    try:
+        plans.admin("PUT", "/api/settings", json={"quota_refresh_interval_min": "0"})
+        assert eventually(lambda: SEEDED not in plans.circuits("kimi-code"))
+        plans.refresh()
+        assert SEEDED not in plans.circuits("kimi-code")
+        plans.admin("PUT", "/api/settings", json={"quota_refresh_interval_min": "5"})
+        plans.refresh()
+        assert SEEDED in plans.circuits("kimi-code")
+    finally:
+        plans.admin("PUT", "/api/settings", json={"quota_refresh_interval_min": "5"})
+        vendor.top_up()
+    plans.refresh()
+    assert SEEDED not in plans.circuits("kimi-code")
+
+
+def test_a_reading_is_kept_when_whoever_asked_for_it_has_left(plans: Plans):
+    held = Hold(reply(200, {"usage": {"limit": "10", "used": "4", "resetTime": "2999-01-01T00:00:00Z"}}))
+    with FakeProvider() as slow:
+        slow.route("GET", "/v1/usages", held)
+        body = {"name": "slow", "provider_type": "kimi-code", "base_url": slow.url, "api_key": "sk-slow-0123456789"}
+        path = f"/api/providers/{plans.admin('POST', '/api/providers', json=body).json()['id']}"
+        try:
+            with pytest.raises(httpx.ReadTimeout):
+                plans.product.api("GET", f"{path}/usage", timeout=0.5)
+            assert held.reached.is_set()
+            held.release()
+            shown = lambda: plans.admin("GET", "/api/providers/quotas").json()["quotas"]  # noqa: E731
+            assert eventually(lambda: any(one["provider_name"] == "slow" and one["windows"] for one in shown()))
+            assert plans.admin("GET", f"{path}/usage").json()["usage"]["used"] == "4"
+            assert len(slow.requests) == 1
+        finally:
+            held.release()
+            plans.admin("DELETE", path)
 
 
 def test_a_dead_key_is_no_reading_and_is_said_once(plans: Plans):
