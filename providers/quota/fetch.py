@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from modelhotel.core import crypto
@@ -15,7 +16,7 @@ from providers.keyring import KEYRING
 from providers.kinds.base import Header, Http, ListingError, QuotaReader
 from providers.quota import shapes
 from providers.quota.shapes import Paths
-from providers.quota.store import KEY_REFUSED, NO_QUOTA, OK, Fetched
+from providers.quota.store import KEY_REFUSED, NO_QUOTA, OK, Fetched, asked
 
 log = logging.getLogger("quota")
 
@@ -90,14 +91,14 @@ class Fetcher:
         reader = row.kind.quota
         if reader is None or self._fuse.burnt(row.id, self._clock.monotonic()):
             return None
-        account = (row.id, row.base_url, row.sealed)
+        account = (row.id, *asked(row))
         if account not in self._running:
             task = self._running[account] = asyncio.create_task(self._one(row, reader))
             task.add_done_callback(lambda done: self._running.pop(account, None))
         return await asyncio.shield(self._running[account])
 
     async def _one(self, row: ProviderRow, reader: QuotaReader) -> Fetched:
-        fetched = await self._ask(row, reader)
+        fetched = replace(await self._ask(row, reader), account=asked(row))
         self._fuse.note(row.id, bool(fetched.error), self._clock.monotonic())
         if fetched.error:
             log.warning("quota: poll fetch failed", extra={"attrs": {"error": fetched.error, "provider": row.name}})

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from django.db import transaction
 
+from providers import cache
+from providers.cache import ProviderRow, SealedKey
 from providers.models import Provider, QuotaSnapshot
 from providers.quota import drift
 from providers.quota.shapes import Paths
@@ -14,15 +16,24 @@ Source = Literal["poll", "manual"]
 OK, NO_QUOTA, KEY_REFUSED = 200, 204, 424
 
 
+class Asked(NamedTuple):
+    """What a fetch went by. *sealed* None = keyless."""
+
+    provider_type: str
+    base_url: str
+    sealed: SealedKey | None
+
+
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """One finished fetch; *error* set when it failed, else *status* is one of the above. *shape*: the key paths of
-    the answer as it came."""
+    the answer as it came; *account*: who was asked, None = whoever it is."""
 
     payload: Any = None
     status: int = 0
     error: str = ""
     shape: Paths = field(default=(), compare=False)
+    account: Asked | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,10 @@ class Snapshot:
     http_status: int
     fetched_at: datetime | None
     last_error: str
+
+
+def asked(row: ProviderRow) -> Asked:
+    return Asked(row.kind.type, row.base_url, row.sealed)
 
 
 def accounts() -> dict[str, Account]:
@@ -80,10 +95,11 @@ def readings() -> list[Reading]:
 
 
 def keep(provider_id: str, kind: str, fetched: Fetched, source: Source, now: datetime) -> None:
-    """Replace the snapshot, or note that its refresh failed. Nothing when the provider is gone."""
+    """Replace the snapshot, or note that its refresh failed. Nothing when the provider is gone, or is another account
+    by now."""
     with transaction.atomic():
         provider = Provider.objects.select_for_update().filter(pk=provider_id).first()
-        if provider is None:
+        if provider is None or fetched.account not in (None, asked(cache.row_of(provider))):
             return
         _write(provider, kind, fetched, source, now)
     if fetched.status == OK:

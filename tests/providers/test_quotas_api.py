@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from providers import cache, control
 from providers.models import Provider, QuotaSnapshot
 from providers.quota import store
+from providers.quota.fetch import FETCHER
 from providers.quota.store import Fetched
 from tests.providers.conftest import Api
 from tests.upstream.server import FakeProvider, reply, status
@@ -342,6 +344,16 @@ def test_a_reading_of_another_account_is_forgotten(api: Api, provider_a: FakePro
     api.put(f"/providers/{made['id']}", {"name": "Renamed", "base_url": made["base_url"]})
     assert QuotaSnapshot.objects.count() == 1
     assert api.put(f"/providers/{made['id']}", change).status_code == 200
+    assert QuotaSnapshot.objects.count() == 0
+
+
+def test_an_answer_that_was_meant_for_the_old_key_is_not_kept(api: Api, provider_a: FakeProvider):
+    made = kimi(api, provider_a)
+    usage(provider_a, status(401))
+    fetched = control.LOOP.run(FETCHER.one(cache.row_of(Provider.objects.get())))
+    assert fetched == Fetched(status=424)
+    api.put(f"/providers/{made['id']}", {"api_key": "sk-another-key"})
+    keep(made, fetched)
     assert QuotaSnapshot.objects.count() == 0
 
 
