@@ -10,8 +10,6 @@ from django.http import HttpRequest
 from unfold.widgets import (
     UnfoldAdminDecimalFieldWidget,
     UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminPasswordWidget,
-    UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
 )
@@ -33,6 +31,7 @@ from providers import health, inputs, model_test, model_verbs, ports, queries, v
 from providers.discovery.scan import SCANNER, Result
 from providers.kinds import registry
 from providers.models import Model, Provider
+from providers.provider_form import ProviderForm, has_reserve
 
 HEALTH_COLOURS = {
     "healthy": "success",
@@ -43,87 +42,6 @@ HEALTH_COLOURS = {
 }
 #: Models a confirmation names before it only counts.
 _NAMED = 10
-
-
-class KindSelect(UnfoldAdminSelectWidget):  # type: ignore[misc]
-    """Each type carries its usual address, which the page's script offers."""
-
-    def create_option(self, name: str, value: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        option: dict[str, Any] = super().create_option(name, value, *args, **kwargs)
-        if kind := registry.KINDS.get(str(value)):
-            option["attrs"]["data-address"] = kind.default_base_url
-            option["attrs"]["data-hint"] = kind.base_url_hint
-        return option
-
-    class Media:
-        js = ("modelhotel/provider.js",)
-
-
-class ProviderForm(VerbForm):
-    name = forms.CharField(widget=UnfoldAdminTextInputWidget, required=False, strip=False)
-    provider_type = forms.ChoiceField(label="Type", widget=KindSelect, choices=[])
-    base_url = forms.CharField(label="Base URL", widget=UnfoldAdminTextInputWidget, required=False)
-    api_key = forms.CharField(
-        label="API key",
-        required=False,
-        strip=False,
-        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
-    )
-    remove_key = forms.BooleanField(
-        label="Remove the key",
-        required=False,
-        widget=UnfoldBooleanSwitchWidget,
-        help_text="For providers that answer without one.",
-    )
-    enabled = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget)
-    autodiscovery_enabled = forms.BooleanField(
-        label="Discovery",
-        required=False,
-        widget=UnfoldBooleanSwitchWidget,
-        help_text="Whether its models may be listed anew.",
-    )
-
-    max_in_flight = forms.IntegerField(
-        label="Most requests at once",
-        required=False,
-        widget=UnfoldAdminIntegerFieldWidget,
-        help_text="Empty: no ceiling. What the provider's busy answers teach is kept below it.",
-    )
-
-    circuit_breaker_slow_call_threshold = forms.CharField(
-        label="Slow answer after",
-        required=False,
-        empty_value=None,
-        widget=UnfoldAdminTextInputWidget,
-        help_text=(
-            "A duration such as 60s; an answer that takes longer is charged to its circuit. 0s: never. "
-            "Empty: Slow Call Threshold of the settings."
-        ),
-    )
-
-    class Meta:
-        fields = (
-            "name",
-            "provider_type",
-            "base_url",
-            "enabled",
-            "autodiscovery_enabled",
-            "max_in_flight",
-            "circuit_breaker_slow_call_threshold",
-        )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        known = [(kind.type, kind.label) for kind in registry.KINDS.values()]
-        stored = self.instance.provider_type
-        kinds: Any = self.fields["provider_type"]
-        kinds.choices = known if not stored or stored in dict(known) else [*known, (stored, stored)]
-        self.fields["base_url"].help_text = "Choosing a type offers its usual address, where it has one."
-        self.fields["name"].help_text = "Clients ask for its models as name/model, blanks as hyphens."
-        if self.instance.masked_key:
-            self.fields["api_key"].help_text = f"Stored: {self.instance.masked_key}. Leave empty to keep it."
-        else:
-            self.fields["api_key"].help_text = "Stored encrypted and never shown again."
 
 
 def scan(request: HttpRequest, page: "VerbAdmin[Any]", row: Provider) -> None:
@@ -199,6 +117,7 @@ class ProviderAdmin(VerbAdmin[Provider]):
         if obj is None:
             return ((None, {"fields": (*what, "api_key", "max_in_flight")}),)
         flags = ("enabled", "autodiscovery_enabled", "max_in_flight", "circuit_breaker_slow_call_threshold")
+        flags += ("scheduled_disable_on", *(("quota_reserve_percent",) if has_reserve(obj) else ()))
         if not self.has_change_permission(request, obj):
             return ((None, {"fields": (*what, "key", *flags)}), ("State", {"fields": state}))
         key = (
@@ -225,6 +144,8 @@ class ProviderAdmin(VerbAdmin[Provider]):
 
     def verb_update(self, request: HttpRequest, obj: Provider, data: dict[str, Any]) -> Provider:
         given = {name: value for name, value in data.items() if name not in ("api_key", "remove_key")}
+        if day := given.get("scheduled_disable_on"):
+            given["scheduled_disable_on"] = day.isoformat()
         if data.get("api_key"):
             given["api_key"] = data["api_key"]
         if data.get("remove_key"):

@@ -17,6 +17,11 @@ pytestmark = [
     pytest.mark.timeout(60, func_only=True),
     pytest.mark.usefixtures("alpha_and_beta"),
 ]
+LONG_AGO = """
+from datetime import datetime, UTC
+from providers.models import Model
+Model.objects.update(last_seen_at=datetime(2026, 1, 1, tzinfo=UTC))
+"""
 
 
 @pytest.fixture
@@ -99,6 +104,27 @@ def test_an_answer_that_is_cut_off_does_not_end_the_run(hotel, rough_page, hold)
         hold.release()
         expect(page.get_by_role("heading", name="Discovery finished")).to_be_visible()
         expect(dialog(page)).to_have_count(0)
+
+
+def test_the_summary_of_all_starts_with_what_needs_somebody(hotel, page):
+    """operations 3.3: added, updated, removed, suspicious; of all providers at once"""
+    with FakeProvider(["old", "stays"]) as fake, FakeProvider(["y"]) as locked:
+        made = add(hotel, "Loses", fake.url)
+        hotel.product.api("POST", f"/api/providers/{made}/discover")
+        assert hotel.product.manage("shell", "-c", LONG_AGO).returncode == 0
+        fake.models = ["stays", "new-1"]
+        locked.route("GET", "/v1/models", status(401, "who is this"))
+        add(hotel, "Locked", locked.url)
+        page.goto(f"{hotel.url}{PAGE}")
+        page.get_by_role("button", name="Discover All Models").click()
+        expect(page.get_by_role("heading", name="6 models of 3 providers, 1 failed")).to_be_visible()
+        found = dialog(page).locator(".mh-found-provider")
+        expect(found.locator("h3")).to_have_text(["Locked failed", "Loses 2 models", "Nothing changed"])
+        expect(found.nth(0)).to_contain_text("HTTP 401: who is this")
+        expect(found.nth(1)).to_contain_text("Added 1new-1")
+        expect(found.nth(1)).to_contain_text("Suspicious: not listed any more, kept for now 1old")
+        expect(found.nth(2)).to_contain_text("Beta (2 models), Alpha (2 models)")
+        expect(dialog(page).get_by_role("button", name="Close")).to_be_in_viewport()
 
 
 def row(name: str, at: str | None, count: int = 2, error: str = "") -> dict[str, Any]:

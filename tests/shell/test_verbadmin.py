@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -380,6 +380,33 @@ def test_the_ceiling_of_a_provider_is_set_cleared_and_refused_beside_its_field(p
     data = {"name": "C", "provider_type": "custom", "base_url": "http://127.0.0.1:11/v1", "max_in_flight": "3"}
     pages.post(url(Provider, "add"), data)
     assert Provider.objects.get(name="C").max_in_flight == 3
+
+
+def test_a_provider_s_day_to_switch_off_is_set_refused_and_cleared(pages, house):
+    def stored():
+        return Provider.objects.get(pk=house.alpha.pk).scheduled_disable_on
+
+    assert save(pages, house.alpha, scheduled_disable_on="2999-12-31").status_code == 302
+    assert stored() == date(2999, 12, 31)
+    assert 'value="2999-12-31"' in pages.get(url(house.alpha, "change")).content.decode()
+    refused = save(pages, house.alpha, scheduled_disable_on="2020-01-01")
+    assert errors(refused) == {"scheduled_disable_on": ["scheduled_disable_on must not be in the past"]}
+    assert save(pages, house.alpha, scheduled_disable_on="").status_code == 302 and stored() is None
+
+
+def test_a_reserve_is_asked_for_where_the_type_reads_it_or_a_leftover_waits(pages, house):
+    def asked():
+        return "quota_reserve_percent" in filled(pages, url(house.alpha, "change"))
+
+    assert not asked()
+    Provider.objects.filter(pk=house.alpha.pk).update(quota_reserve_percent=30)
+    assert asked() and "Choose 0 % to clear it" in pages.get(url(house.alpha, "change")).content.decode()
+    assert save(pages, house.alpha, quota_reserve_percent="0").status_code == 302
+    assert not asked()
+    Provider.objects.filter(pk=house.alpha.pk).update(provider_type="opencode-go")
+    assert "Share of the monthly window" in pages.get(url(house.alpha, "change")).content.decode()
+    assert save(pages, house.alpha, quota_reserve_percent="20").status_code == 302
+    assert Provider.objects.get(pk=house.alpha.pk).quota_reserve_percent == 20
 
 
 def test_the_page_of_a_provider_says_what_it_takes_at_once(pages, house, monkeypatch):

@@ -8,6 +8,7 @@ import { many, summaryOfAll } from "./scans.js";
 const KEY = "mh-discovery";
 const SCAN = 180_000; // ms one provider may take
 const AT_ONCE = 8; // providers that are asked at the same time
+const SLACK = 2000; // ms two clocks may differ
 const DONE = ["good", "bad"];
 
 /** A run: when it began on the server's clock, in ms; a line per provider {state, text, before}, by its name. */
@@ -128,6 +129,7 @@ export class Progress {
     this.bar.max = Math.max(1, lines.length);
     this.bar.value = done;
     this.count.textContent = `${done} of ${lines.length} done${failed ? `, ${failed} failed` : ""}`;
+    if (over) lines.sort(([, one], [, other]) => (other.state === "bad") - (one.state === "bad")); // what needs somebody first
     this.list.replaceChildren(...lines.map(([name, { state, text }]) => h("li", { dataset: { state } }, h("strong", {}, name), h("span", {}, text))));
     if (this.button && !this.asked) this.button.disabled = !over;
     keep(this.asked || !over ? this.run : null);
@@ -148,13 +150,14 @@ export class Progress {
       toast("No enabled provider takes part in discovery.", "warning");
       return;
     }
+    const [before, at] = [this.rows(), this.run.at - SLACK];
     this.asked = true;
     this.#draw();
     try {
       const answer = await busy(this.button, api("POST", "/api/providers/discover-all"));
       this.#answered();
       this.#end();
-      summaryOfAll(answer);
+      await summaryOfAll(answer, before, at);
     } catch (problem) {
       this.#answered();
       if (this.left) return; // the page was: the next one goes on following

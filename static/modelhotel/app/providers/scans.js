@@ -95,9 +95,27 @@ export async function discover(provider, { first = false } = {}) {
   summary(title, [block({ name: provider.name, discovered, diff, unlisted }, true)], links);
 }
 
-/** Shows what a discovery of all came to. *answer*: that of the API. */
-export function summaryOfAll(answer) {
+/** Enabled models of *provider* that no listing has named since *at* (ms), asked for only where fewer were listed than are stored. */
+async function unlistedSince(at, provider, { discovered, diff }) {
+  if (!provider || !diff || provider.model_count + (diff.added || []).length <= discovered) return [];
+  const rows = await api("GET", `/api/models${query({ provider_id: provider.id })}`).catch(() => []);
+  return rows.filter((row) => row.enabled && !(Date.parse(row.last_seen_at) >= at)).map((row) => row.model_id);
+}
+
+/** Those that need somebody, then those that changed, then the rest in one line. */
+function ordered(found) {
+  const quiet = found.filter((one) => !one.error && !sections(one.diff, one.unlisted).length);
+  const told = found.filter((one) => !quiet.includes(one)).sort((one, other) => Boolean(other.error) - Boolean(one.error));
+  const names = quiet.map((one) => `${one.name} (${many(one.discovered, "model")})`).join(", ");
+  return [...told.map((one) => block(one, false)), quiet.length > 0 && h("div", { class: "mh-found-provider" }, h("h3", {}, "Nothing changed"), h("p", { class: "mh-why" }, names))];
+}
+
+/** Shows what a discovery of all came to. *answer*: that of the API; *rows*: the providers before; *at*: its start, in ms. */
+export async function summaryOfAll(answer, rows, at) {
+  const known = new Map(rows.map((row) => [row.name, row]));
+  const found = await Promise.all(
+    answer.results.map(async (one) => ({ ...one, name: one.provider_name, unlisted: await unlistedSince(at, known.get(one.provider_name), one) })),
+  );
   const title = `${many(answer.discovered, "model")} of ${many(answer.succeeded, "provider")}` + (answer.failed ? `, ${answer.failed} failed` : "");
-  const blocks = answer.results.map((one) => block({ name: one.provider_name, ...one }, false));
-  summary(title, blocks, [["Show models", "/models/"]]);
+  summary(title, ordered(found), [["Show models", "/models/"]]);
 }
