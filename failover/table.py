@@ -3,7 +3,9 @@
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from failover.grouping import member_ids, toggles_of, unusable
 from failover.naming import CONTINUE
@@ -160,14 +162,30 @@ def join(catalogue: Catalogue, rows: Iterable[tuple[str, GroupRecord]]) -> Routi
     return RoutingTable(catalogue, groups, ready=True)
 
 
+class _Stored(NamedTuple):
+    """The columns of a group that routing reads, as :class:`GroupRecord` names them."""
+
+    display_model: str
+    display_name: str | None
+    priority_order: object
+    entry_enabled: object
+    group_enabled: bool
+    midstream_recovery: str | None
+
+
+def _stored(name: str, shown: str | None, order: Any, toggles: Any, on: Any, recovery: str | None) -> _Stored:
+    """The row of what a driver gives; JSON is text."""
+    return _Stored(name, shown, msgspec.json.decode(order), msgspec.json.decode(toggles), bool(on), recovery)
+
+
 def build() -> RoutingTable:
     """From the database: the groups, and the catalogue as it is in memory or, where that is behind, as it is now."""
     from failover.models import FailoverGroup
 
     if cache.SNAPSHOT.behind(snapshots.read_versions()):
         cache.SNAPSHOT.refresh()
-    rows = list(FailoverGroup.objects.all())
-    return join(cache.SNAPSHOT.current, ((str(row.id), row) for row in rows))
+    rows = snapshots.rows_of(FailoverGroup.objects.all(), "id", *_Stored._fields)
+    return join(cache.SNAPSHOT.current, ((cache.canonical(raw[0]), _stored(*raw[1:])) for raw in rows))
 
 
 SNAPSHOT: Snapshot[RoutingTable] = Snapshot("routing", ("providers", "models", "groups"), build, RoutingTable)

@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-from modelhotel.core import durations
+import msgspec
+
+from modelhotel.core import durations, snapshots
 from modelhotel.core.snapshots import Snapshot
 from providers import health
 from providers.kinds.base import Kind
@@ -117,44 +121,95 @@ def _seconds(text: str | None) -> float | None:
     return None if text is None else durations.parse(text)
 
 
+#: The columns of a model row, in the order of the fields of :class:`ModelRow`.
+COLUMNS = (
+    "id",
+    "provider_id",
+    "model_id",
+    "enabled",
+    "name",
+    "display_name",
+    "description",
+    "owned_by",
+    "modality",
+    "capabilities",
+    "input_modalities",
+    "output_modalities",
+    "context_length",
+    "max_output_tokens",
+    "input_price_per_million",
+    "input_price_per_million_cache_hit",
+    "output_price_per_million",
+    "created_at",
+    "search_price_per_thousand",
+)
+#: Most models say one of a few things about themselves: read once, and shared by their rows.
+_SHARED = 4096
+
+
+def canonical(value: Any) -> str:
+    """A UUID as a driver gives it, as canonical text."""
+    text = value if isinstance(value, str) else value.hex
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _instant(value: Any) -> float:
+    """A time as a driver gives it, as POSIX time; SQLite's text is in UTC."""
+    moment = datetime.fromisoformat(value).replace(tzinfo=UTC) if isinstance(value, str) else value
+    return moment.timestamp()
+
+
+_provider_id = lru_cache(_SHARED)(canonical)
+
+
+@lru_cache(_SHARED)
+def _object(text: str) -> Mapping[str, object]:
+    found: Mapping[str, object] = msgspec.json.decode(text)
+    return found
+
+
+@lru_cache(_SHARED)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(msgspec.json.decode(text))
+
+
+def _model(raw: tuple[Any, ...]) -> ModelRow:
+    """The row of what :data:`COLUMNS` hold."""
+    identity, provider, model_id, enabled, *told, can, inputs, outputs = raw[:12]
+    return ModelRow(
+        canonical(identity),
+        _provider_id(provider),
+        model_id,
+        bool(enabled),
+        *told,
+        _object(can),
+        _words(inputs),
+        _words(outputs),
+        *raw[12:17],
+        _instant(raw[17]),
+        raw[18],
+    )
+
+
 def build() -> Catalogue:
     """Read all rows; two queries."""
     from providers.models import Model, Provider
 
     providers = {str(p.id): row_of(p) for p in Provider.objects.all()}
     models: dict[str, ModelRow] = {}
-    by_model_id: dict[str, list[ModelRow]] = {}
-    for m in Model.objects.all().iterator():
-        row = ModelRow(
-            id=str(m.id),
-            provider_id=str(m.provider_id),
-            model_id=m.model_id,
-            enabled=m.enabled,
-            name=m.name,
-            display_name=m.display_name,
-            description=m.description,
-            owned_by=m.owned_by,
-            modality=m.modality,
-            capabilities=m.capabilities,
-            input_modalities=tuple(m.input_modalities),
-            output_modalities=tuple(m.output_modalities),
-            context_length=m.context_length,
-            max_output_tokens=m.max_output_tokens,
-            input_price_per_million=m.input_price_per_million,
-            input_price_per_million_cache_hit=m.input_price_per_million_cache_hit,
-            output_price_per_million=m.output_price_per_million,
-            created_at=m.created_at.timestamp(),
-            search_price_per_thousand=m.search_price_per_thousand,
-        )
-        models[row.id] = row
-        by_model_id.setdefault(row.model_id, []).append(row)
+    by_pair: dict[tuple[str, str], ModelRow] = {}
+    by_model_id: dict[str, tuple[ModelRow, ...]] = {}
+    for raw in snapshots.rows_of(Model.objects.all(), *COLUMNS):
+        row = models[canonical(raw[0])] = _model(raw)
+        by_pair[row.provider_id, row.model_id] = row
+        by_model_id[row.model_id] = (*by_model_id.get(row.model_id, ()), row)
     return Catalogue(
         providers=providers,
         by_name={p.name: p for p in providers.values()},
         by_routing_name={p.routing_name: p for p in providers.values()},
         models=models,
-        by_pair={(m.provider_id, m.model_id): m for m in models.values()},
-        by_model_id={key: tuple(rows) for key, rows in by_model_id.items()},
+        by_pair=by_pair,
+        by_model_id=by_model_id,
     )
 
 
