@@ -23,8 +23,7 @@ PROVIDER_NOT_FOUND = "provider not found"
 PROVIDER_DISABLED = "provider disabled"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One member of a candidate list. *fault* is why it can not be asked whoever asks; empty = fully routable."""
 
     id: str
@@ -41,8 +40,7 @@ class Entry:
         return f"{self.provider.name}/{self.model.model_id}" if self.provider else self.model.model_id
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Live:
+class Live(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A fully routable entry and its place in the list."""
 
     position: int
@@ -50,8 +48,7 @@ class Live:
     model: ModelRow
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class Group(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One row of failover groups, joined. *name* is what follows ``hotel/``.
 
     *recovers*: whether a broken stream is finished by the next candidate; None = what the setting says.
@@ -133,10 +130,12 @@ def _entry(catalogue: Catalogue, member: str, on: bool) -> Entry:
 
 
 def _group(catalogue: Catalogue, group_id: str, row: GroupRecord) -> Group:
-    flags = toggles_of(row.entry_enabled)
-    if unusable(row.priority_order):
+    flags, stored = toggles_of(row.entry_enabled), row.priority_order
+    members = member_ids(stored)
+    # Looked at again only where something was left out.
+    if (not isinstance(stored, list) or len(stored) != len(members)) and unusable(stored):
         log.warning("failover: unusable entries ignored", extra={"attrs": {"group": row.display_model}})
-    entries = tuple(_entry(catalogue, member, flags.get(member, True)) for member in member_ids(row.priority_order))
+    entries = tuple(_entry(catalogue, member, flags.get(member, True)) for member in members)
     live = tuple(
         Live(at, entry.provider, entry.model)
         for at, entry in enumerate(entries)

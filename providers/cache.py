@@ -52,9 +52,11 @@ class ProviderRow:
     refresh_failed: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ModelRow:
-    """*id* is the model UUID as text, *model_id* the provider's own id. *created_at* is a POSIX time."""
+class ModelRow(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """*id* is the model UUID as text, *model_id* the provider's own id. *created_at* is a POSIX time.
+
+    Thousands of them come and go with every change, in no cycle: the collector, which halts everything, never looks.
+    """
 
     id: str
     provider_id: str
@@ -153,10 +155,9 @@ def canonical(value: Any) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _instant(value: Any) -> float:
-    """A time as a driver gives it, as POSIX time; SQLite's text is in UTC."""
-    moment = datetime.fromisoformat(value).replace(tzinfo=UTC) if isinstance(value, str) else value
-    return moment.timestamp()
+def _instant(value: datetime) -> float:
+    """A time as a driver gives it, as POSIX time; SQLite's have no zone and are in UTC."""
+    return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
 
 
 _provider_id = lru_cache(_SHARED)(canonical)
@@ -175,20 +176,11 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _model(raw: tuple[Any, ...]) -> ModelRow:
     """The row of what :data:`COLUMNS` hold."""
-    identity, provider, model_id, enabled, *told, can, inputs, outputs = raw[:12]
-    return ModelRow(
-        canonical(identity),
-        _provider_id(provider),
-        model_id,
-        bool(enabled),
-        *told,
-        _object(can),
-        _words(inputs),
-        _words(outputs),
-        *raw[12:17],
-        _instant(raw[17]),
-        raw[18],
-    )
+    identity, provider, model_id, enabled, *texts, can, inputs, outputs = raw[:12]
+    *numbers, created, search = raw[12:]
+    values: list[Any] = [canonical(identity), _provider_id(provider), model_id, bool(enabled), *texts]
+    values += [_object(can), _words(inputs), _words(outputs), *numbers, _instant(created), search]
+    return ModelRow(*values)
 
 
 def build() -> Catalogue:

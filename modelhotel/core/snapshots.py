@@ -22,6 +22,7 @@ log = logging.getLogger("snapshots")
 #: Rows that a build reads between two breaths, and how long such a breath is in seconds: a build holds the interpreter
 #: for about two milliseconds at a time, so that a stream in another thread does not wait for the whole of it.
 BLOCK, BREATH = 200, 0.0003
+_breathe = time.sleep
 
 _all: dict[str, "Snapshot[object]"] = {}
 
@@ -80,7 +81,8 @@ class Snapshot(Generic[T]):
 
 
 def rows_of(query: "QuerySet[Any]", *columns: str) -> Iterator[tuple[Any, ...]]:
-    """The *columns* of every row as the database's driver gives them: on SQLite UUIDs are hex, times and JSON text.
+    """The *columns* of every row as the database's driver gives them: JSON is text, and on SQLite a UUID
+    is hex and a time has no zone.
 
     Instances of models cost five times as much, and a build reads thousands of rows at every change.
     """
@@ -89,7 +91,7 @@ def rows_of(query: "QuerySet[Any]", *columns: str) -> Iterator[tuple[Any, ...]]:
         cursor.execute(sql, params)
         while block := cursor.fetchmany(BLOCK):
             yield from block
-            time.sleep(BREATH)
+            _breathe(BREATH)
 
 
 def refresh(tables: Iterable[str]) -> None:

@@ -10,12 +10,12 @@ Waits between contacts are recorded in ``stage.waits`` and take no time; chance 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from failover import breaker, table
 from failover import windows as learning
