@@ -26,7 +26,6 @@ from modelhotel.ops.nodes import Membership
 from modelhotel.ops.startup import INSTANCE
 from modelhotel.ops.watch import Watcher
 from providers import schedule
-from providers.discovery import modelsdev
 from providers.discovery.watch import DiscoveryWatch
 from providers.keyring import KEYRING
 from proxy.limits.buckets import SWEEP_EVERY
@@ -74,7 +73,6 @@ def services(membership: Membership | None) -> Sequence[Service]:
         Service("audit", lambda: None, lambda: audit.stop(AUDIT)),
         Service("keys", KEYRING.warm, lambda: None),
         Service("scheduled disable", schedule.at_start, lambda: None),
-        Service("models.dev", modelsdev.start, lambda: None),
         Service("watcher", watcher.start, watcher.stop),
         Service("quotas", quotas.start, quotas.stop),
         Service("discovery", discovery.start, discovery.stop, halt=discovery.halt),

@@ -47,6 +47,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     input_price_per_million: float | None = None
     input_price_per_million_cache_hit: float | None = None
     output_price_per_million: float | None = None
+    #: Told as ``params.free_tier``: it costs nothing within the limits of the vendor.
     free_tier: bool = False
 
     @property
@@ -122,5 +123,7 @@ def fill(model: Listed, row: Row) -> Listed:
         found["display_name"] = row.display_name or model.display_name
     if not model.description:
         found["description"] = row.description
+    if row.free_tier:
+        found["params"] = {"free_tier": True, **model.params}
     found["capabilities"] = model.capabilities | {flag: True for flag in FLAGS if getattr(row, flag)}
     return replace(model, **found)

@@ -9,7 +9,8 @@ from providers.kinds.base import Listed
 ORDER = ("text", "code", "image", "audio", "video", "pdf", "embedding", "rerank")
 #: A class that a provider states is final.
 STATED = frozenset({"embedding", "rerank", "image", "tts", "stt"})
-_LEGACY = {
+#: Words of older servers for what goes in.
+LEGACY = {
     "vision": ("text", "image"),
     "audio": ("text", "audio"),
     "video": ("text", "video"),
@@ -76,7 +77,7 @@ def classify(model: Listed) -> Listed:
     if arrow:
         inputs = inputs or ordered(before.split("+"))
         outputs = outputs or ordered(behind.split("+"))
-    inputs = inputs or _LEGACY.get(said, ())
+    inputs = inputs or LEGACY.get(said, ())
     flags = dict(model.capabilities)
     added = [word for flag, word in _FLAGS.items() if flags.get(flag)]
     inputs = ordered((*(inputs or (("text",) if added else ())), *added))

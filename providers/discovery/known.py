@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from providers.discovery.classify import STATED, by_names
+from providers.discovery.classify import LEGACY, STATED, by_names
 from providers.kinds.base import Listed, positive
 from providers.kinds.reading import price
 
@@ -204,12 +204,12 @@ def _numbers(model: Listed, entry: Entry) -> Iterator[tuple[str, Any]]:
 
 
 def _modalities(model: Listed, entry: Entry) -> Iterator[tuple[str, Any]]:
-    """Not where the provider said it in another form: a class that is final, or an arrow."""
+    """Not where the provider said it in another form: a class that is final, an arrow, a word for its input."""
     inputs, outputs = entry.inputs, entry.outputs
     said = model.modality.strip().lower()
     if said in STATED or "->" in said:
         return
-    if inputs and not model.input_modalities:
+    if inputs and not model.input_modalities and said not in LEGACY:
         yield "input_modalities", inputs
     # Embedders are written there as "text to text"; their name says more.
     if outputs and not model.output_modalities and not ("text" in outputs and by_names(model) in _WRITES_NO_TEXT):

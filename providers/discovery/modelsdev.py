@@ -63,10 +63,6 @@ class ModelsDev:
         attrs = {"models": len(self._fetched.everywhere), "providers": len(self._fetched.sections)}
         log.info("discovery: models.dev fetched", extra={"attrs": attrs})
 
-    def start(self) -> None:
-        """Load in the background: a start waits for nobody else's server."""
-        threading.Thread(target=self.load, name="models.dev", daemon=True).start()
-
 
 async def _fetch(url: str) -> bytes:
     """The document. Raises UpstreamError, BadDocument."""
@@ -85,5 +81,4 @@ def shipped() -> Known:
 
 MODELSDEV = ModelsDev()
 load = MODELSDEV.load
-start = MODELSDEV.start
 current = MODELSDEV.current

@@ -166,6 +166,12 @@ def test_what_the_provider_says_wins_and_flags_are_joined():
     assert filled.input_price_per_million == 1.0 and filled.output_price_per_million == 3.0
 
 
+def test_a_free_tier_is_told_among_the_extras():
+    free = Row(model_id="m", free_tier=True)
+    assert fill(stub("m", params={"x": 1}), free).params == {"free_tier": True, "x": 1}
+    assert fill(stub("m"), ROW).params == {}
+
+
 @pytest.mark.parametrize("unsaid", ["", "[]", "{}", "null"])
 def test_a_modality_that_says_nothing_is_filled(unsaid: str):
     assert fill(stub("M", modality=unsaid), ROW).modality == "chat"

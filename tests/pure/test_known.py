@@ -243,6 +243,10 @@ def test_text_to_text_says_nothing_about_an_embedder(model: Listed, outputs: tup
     assert fill(model, entry()).output_modalities == outputs
 
 
+def test_a_word_for_the_input_is_not_replaced():
+    assert fill(stub("m", modality="vision"), entry()).input_modalities == ()
+
+
 @pytest.mark.parametrize(
     "junk", [b"", b"[]", b"nonsense", b"{}", b'{"openai": 5}', b'{"openai": {"models": {}}}', b"[" * 9999]
 )
