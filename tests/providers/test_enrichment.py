@@ -11,10 +11,11 @@ from modelhotel.core import events
 from providers.discovery import catalog, modelsdev
 from providers.discovery.modelsdev import ModelsDev
 from providers.kinds import registry
-from providers.models import Model
+from providers.models import DiscoveryChange, Model
 from tests.providers import vendors
 from tests.providers.conftest import Api
-from tests.providers.test_discovery import of_type, scan_of
+from tests.providers.sweeping import House, of_type, types
+from tests.providers.test_discovery import scan_of
 from tests.upstream.server import Behaviour, FakeProvider, after, hang_up, html, redirect, reply, status
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
@@ -79,14 +80,15 @@ def test_a_price_moves_with_models_dev_unless_it_is_pinned(api: Api, dev: Models
         assert Model.objects.get(model_id="gpt-x-2026-01-01").input_price_per_million == 2.0
 
 
+def routed(context: int) -> Any:
+    """An OpenRouter listing of one model; 0 = its context is not stated."""
+    text = {"modality": "text->text", "output_modalities": ["text"]}
+    return reply(200, {"data": [{"id": "v/m", "architecture": text, "context_length": context}]})
+
+
 def test_a_context_that_is_not_live_never_replaces_one(api: Api, dev: ModelsDev):
     """providers 40"""
     loaded(dev, openrouter={"v/m": entry(context=200000)})
-
-    def routed(context: int) -> Any:
-        text = {"modality": "text->text", "output_modalities": ["text"]}
-        return reply(200, {"data": [{"id": "v/m", "architecture": text, "context_length": context}]})
-
     with FakeProvider() as upstream:
         upstream.route("GET", "/v1/key", reply(200, {"data": {}}))
         upstream.route("GET", "/v1/models", routed(128000))
@@ -102,6 +104,23 @@ def test_a_context_that_is_not_live_never_replaces_one(api: Api, dev: ModelsDev)
             answer = scan_of(api, made)
             told = answer["diff"].get("updated", [{}])[0].get("changes")
             assert (answer["models"][0]["context_length"], told) == (stored, changes)
+
+
+def test_a_sweep_keeps_a_live_context_too(api: Api, dev: ModelsDev, told: list[events.Event]):
+    """part of providers 40. In sweeps, which tell of no enrichment."""
+    loaded(dev, openrouter={"v/m": entry("M", context=200000)})
+    house = House(api, told)
+    with FakeProvider() as upstream:
+        upstream.route("GET", "/v1/key", reply(200, {"data": {}}))
+        upstream.route("GET", "/v1/models", routed(128000))
+        house.provider(upstream, provider_type="openrouter", api_key="sk-or-12345")
+        upstream.route("GET", "/v1/models", routed(0))
+        assert types(house.sweep()) == ["discovery.complete"]
+        assert Model.objects.get().context_length == 128000 and not DiscoveryChange.objects.exists()
+        upstream.route("GET", "/v1/models", routed(200000))
+        assert "discovery.enriched" not in types(house.sweep())
+    (change,) = DiscoveryChange.objects.get().diff["updated"][0]["changes"]
+    assert change == {"field": "context_length", "old": 128000, "new": 200000}
 
 
 def test_a_catalog_adds_models_of_its_vendor_and_none_to_others(api: Api):
