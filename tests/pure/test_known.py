@@ -260,6 +260,32 @@ def test_a_model_that_does_not_fit_is_left_out():
     assert len(found.everywhere) == 1 and set(found.sections) == {"openai"}
 
 
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=5),
+    st.lists(st.text(max_size=3), max_size=2),
+    st.dictionaries(
+        st.sampled_from(["input", "output", "context", "cache_read", "supported"]), st.integers() | st.none()
+    ),
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(FULL)), JUNK))
+def test_whatever_an_entry_holds_what_it_fills_can_be_stored(changed: dict[str, Any]):
+    entries = {"m": {**FULL, **changed}, "good": FULL}
+    known_of = document(openai=entries).everywhere
+    filled = fill(stub("m"), known_of.find("m") or known_of.find("good"))
+    assert all(limit is None or 0 < limit < 2**31 for limit in (filled.context_length, filled.max_output_tokens))
+    prices = (filled.input_price_per_million, filled.input_price_per_million_cache_hit, filled.output_price_per_million)
+    assert all(price is None or 0 < price < float("inf") for price in prices)
+    assert all(value is True for value in filled.capabilities.values())
+    texts = (*filled.input_modalities, *filled.output_modalities, filled.display_name, filled.owned_by)
+    assert all(isinstance(text, str) for text in texts)
+
+
 def test_ten_thousand_models_are_enriched_in_well_under_a_second():
     """A document of the size of the real one, and ids that match by every rule or by none."""
     models = {f"vendor/model-{number}": FULL for number in range(5000)}
