@@ -81,7 +81,10 @@ class ModelRow(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Catalogue:
-    """Every provider and model row, enabled or not, by each way they are asked for."""
+    """Every provider and model row, enabled or not, by each way they are asked for.
+
+    *stocked*: ids of the providers that have models.
+    """
 
     providers: Mapping[str, ProviderRow] = field(default_factory=dict)
     by_name: Mapping[str, ProviderRow] = field(default_factory=dict)
@@ -89,6 +92,7 @@ class Catalogue:
     models: Mapping[str, ModelRow] = field(default_factory=dict)
     by_pair: Mapping[tuple[str, str], ModelRow] = field(default_factory=dict)
     by_model_id: Mapping[str, tuple[ModelRow, ...]] = field(default_factory=dict)
+    stocked: frozenset[str] = frozenset()
 
     def provider(self, reference: str) -> ProviderRow | None:
         """By exact name, else by routing name (blanks as hyphens). Case-sensitive."""
@@ -202,6 +206,7 @@ def build() -> Catalogue:
         models=models,
         by_pair=by_pair,
         by_model_id=by_model_id,
+        stocked=frozenset(provider_id for provider_id, _ in by_pair),
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from failover import backoff, ratelimit, verdict
 from failover.resolve import Candidate
+from failover.tally import TALLY
 from failover.verdict import Judgement, Verdict
 from failover.window import Window
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
@@ -279,7 +280,11 @@ class Attempt(ABC):
         if limit and judgement.verdict in (Verdict.SUCCESS, Verdict.ALIVE) and self._answered_after() > limit:
             judgement = verdict.slow(self._element.status, served=judgement.verdict is Verdict.SUCCESS)
         self._element.breaker = judgement.trail
-        if self._policy.breaking and judgement.verdict is not Verdict.NOOP:
+        if judgement.verdict is Verdict.NOOP:
+            return
+        failed = judgement.verdict not in (Verdict.SUCCESS, Verdict.ALIVE) and not judgement.served
+        TALLY.note(self._provider.id, self._model.model_id, failed)
+        if self._policy.breaking:
             self._board.record(self._provider.id, self._model.model_id, judgement)
 
     def _answered_after(self) -> float:

@@ -178,12 +178,14 @@ def clock() -> ManualClock:
 
 def _forget() -> None:
     from failover.breaker import reset_board
+    from failover.tally import TALLY
     from proxy.limits.gate import LIMITER
 
     snapshots.reset_all()
     events.reset()
     options.REGISTRY.forget()
     reset_board()
+    TALLY.reset()
     LIMITER.reset()
 
 

@@ -8,6 +8,7 @@ from failover.breaker.rules import BreakerSettings, of_options
 from failover.breaker.shared import SharedBoard
 from failover.breaker.store import News, Store
 from failover.caps import CAPS
+from failover.tally import TALLY
 from modelhotel.core import options
 from modelhotel.core.clock import SYSTEM
 from providers import cache
@@ -69,6 +70,7 @@ def _follow_catalogue(catalogue: cache.Catalogue) -> None:
     known: Mapping[str, cache.ProviderRow] = catalogue.providers
     _board.keep_only(known.keys())
     CAPS.keep_only(known.keys())
+    TALLY.keep_only(known.keys())
 
 
 cache.SNAPSHOT.listeners.append(_follow_catalogue)

@@ -114,6 +114,12 @@ CIRCUIT_STATE = Gauge(
     ("provider_id", "provider"),
     "max",
 )
+PROVIDER_HEALTH = Gauge(
+    "modelhotel_provider_health",
+    "0 healthy, 1 recovering, 2 degraded, 3 unhealthy, 4 skipped by the circuit breaker; only enabled providers.",
+    ("provider_id", "provider"),
+    "max",
+)
 PROVIDER_INFLIGHT = Gauge(
     "modelhotel_provider_inflight",
     "Requests that are with the provider now.",
@@ -150,6 +156,7 @@ ROWS_WAITING = Gauge(
 
 GAUGES = (
     CIRCUIT_STATE,
+    PROVIDER_HEALTH,
     PROVIDER_INFLIGHT,
     PROVIDER_INFLIGHT_LIMIT,
     QUOTA_USED,
