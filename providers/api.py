@@ -1,7 +1,5 @@
 """``/api/providers``."""
 
-from typing import Any
-
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
@@ -9,7 +7,7 @@ from ninja import Router
 from modelhotel.core.faults import Refusal
 from modelhotel.core.webapi import Body, actor_of, allowed_of
 from providers import connection, queries, verbs
-from providers.discovery.scan import SCANNER, Result
+from providers.discovery.scan import SCANNER, combined
 from providers.model_verbs import parse_id
 from providers.models import Provider
 
@@ -80,20 +78,7 @@ def test_connection(request: HttpRequest, body: ConnectionTest) -> HttpResponse:
 
 @router.post("/discover-all")
 def discover_all(request: HttpRequest) -> HttpResponse:
-    results = SCANNER.every()
-    return answer(
-        {
-            "results": [_line(result) for result in results],
-            "succeeded": sum(not result.error for result in results),
-            "failed": sum(bool(result.error) for result in results),
-            "discovered": sum(len(result.rows) for result in results),
-        }
-    )
-
-
-def _line(result: Result) -> dict[str, Any]:
-    line: dict[str, Any] = {"provider_name": result.provider, "discovered": len(result.rows)}
-    return {**line, "error": result.error} if result.error else {**line, "diff": result.diff}
+    return answer(combined(SCANNER.every()))
 
 
 @router.get("/status")

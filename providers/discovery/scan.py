@@ -48,6 +48,21 @@ class Result:
     problem: Refusal | None = None
 
 
+def combined(results: Collection[Result]) -> dict[str, Any]:
+    """The answer of ``POST /api/providers/discover-all``."""
+    return {
+        "results": [_line(result) for result in results],
+        "succeeded": sum(not result.error for result in results),
+        "failed": sum(bool(result.error) for result in results),
+        "discovered": sum(len(result.rows) for result in results),
+    }
+
+
+def _line(result: Result) -> dict[str, Any]:
+    line: dict[str, Any] = {"provider_name": result.provider, "discovered": len(result.rows)}
+    return {**line, "error": result.error} if result.error else {**line, "diff": result.diff}
+
+
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """What a kind of scan does beside writing what came.
@@ -138,7 +153,11 @@ class Scanner:
         results = {key: self.settled(flight, rows[key]) for key, (flight, _) in claims.items()}
         for key in results.keys() - set(mine):
             tell(results[key])
-        inventory.after_sweep({key: one.failed for key, one in results.items() if one.error != INTERRUPTED})
+        failed = {key: one.failed for key, one in results.items() if one.error != INTERRUPTED}
+        if names:
+            inventory.after_single([key for key, bad in failed.items() if bad])
+        else:
+            inventory.after_sweep(failed)
         return list(results.values())
 
     @staticmethod

@@ -1,0 +1,108 @@
+"""Sweeps, rechecks and the command in the running product."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.upstream.server import FakeProvider, answer, reply, status
+from tests.wire.product import Product, eventually, manage
+from tests.wire.scraping import scrape
+
+DISCOVERY = {"provider_recheck_interval": "0", "discovery_interval": "0"}
+
+
+def provider(product: Product, upstream: FakeProvider, name: str) -> str:
+    body = {"name": name, "base_url": upstream.url, "provider_type": "custom"}
+    made = product.api("POST", "/api/providers", json=body)
+    assert made.status_code == 201, made.text
+    assert product.api("POST", f"/api/providers/{made.json()['id']}/discover").status_code == 200
+    return str(made.json()["id"])
+
+
+def settings(product: Product, **values: str) -> None:
+    assert product.api("PUT", "/api/settings", json=values).status_code == 200
+
+
+def listings(upstream: FakeProvider) -> int:
+    return sum(request.path.endswith("/models") for request in upstream.requests)
+
+
+def facts(product: Product, provider_id: str) -> Any:
+    return product.api("GET", f"/api/providers/{provider_id}").json()
+
+
+def test_a_house_is_swept_by_itself_and_failures_are_rechecked(tmp_path: Path):
+    """part of providers 38, part of providers 59. The interval takes effect without a restart, 0 ends it."""
+    with FakeProvider(models=["m"]) as a, FakeProvider(models=["m"]) as b, Product(tmp_path) as product:
+        settings(product, **DISCOVERY)
+        first, second = provider(product, a, "A"), provider(product, b, "B")
+        a.forget()
+        settings(product, discovery_interval="1s")
+        assert eventually(lambda: listings(a) >= 2, 30)
+        a.route("GET", "/v1/models", status(401))
+        assert eventually(lambda: facts(product, first)["inventory_stale"], 30)
+        shown = product.api("GET", "/api/providers/status").json()
+        assert (shown["summary"]["overall_status"], shown["summary"]["degraded"]) == ("degraded", 1)
+        numbers = scrape(product).only("modelhotel_provider_health")
+        assert {labels[0]: value for labels, value in numbers.items()} == {"A": 2, "B": 0} or set(numbers.values()) == {
+            0,
+            2,
+        }
+        settings(product, discovery_interval="0", provider_recheck_interval="5s")
+        time.sleep(1)  # a sweep that has begun ends
+        b.forget()
+        a.route("GET", "/v1/models", reply(200, {"data": [{"id": "m"}]}))
+        assert eventually(lambda: not facts(product, first)["inventory_stale"], 30)
+        assert listings(b) == 0, "whoever is well is not asked"
+        assert facts(product, second)["health"] == "healthy"
+
+
+def test_a_restart_sweeps_once_in_five_minutes(tmp_path: Path):
+    """part of providers 38. Over the wire: a start soon after a scan asks nobody."""
+    with FakeProvider(models=["m"]) as upstream:
+        with Product(tmp_path) as product:
+            settings(product, **DISCOVERY)
+            body = {"name": "A", "base_url": upstream.url, "provider_type": "custom"}
+            made = product.api("POST", "/api/providers", json=body).json()
+            token = product.token
+        upstream.forget()
+        with Product(tmp_path, token=token) as product:
+            assert eventually(lambda: listings(upstream) == 1, 30)
+            assert eventually(lambda: facts(product, made["id"])["last_discovered_at"], 10)
+        with Product(tmp_path, token=token) as product:
+            assert facts(product, made["id"])["model_count"] == 1
+            time.sleep(1.5)
+        assert listings(upstream) == 1
+
+
+def test_the_command_works_beside_the_running_product(tmp_path: Path):
+    with FakeProvider(models=["m"]) as upstream, Product(tmp_path) as product:
+        settings(product, **DISCOVERY)
+        provider(product, upstream, "A")
+        upstream.models = ["m", "new"]
+        done = manage(tmp_path, "discover_models")
+        assert (done.returncode, done.stdout) == (0, "A: 2 models (1 new)\n"), done.stderr
+        names = lambda: {row["model_id"] for row in product.api("GET", "/api/models").json()}  # noqa: E731
+        assert eventually(lambda: names() == {"m", "new"}, 5)
+        upstream.route("GET", "/v1/models", status(401))
+        done = manage(tmp_path, "discover_models", "--provider", "A")
+        assert done.returncode == 1 and done.stdout.startswith("A: failed: HTTP 401")
+        done = manage(tmp_path, "discover_models", "--provider", "B")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.strip().endswith("provider not found: B")
+
+
+def test_a_model_that_keeps_failing_makes_its_provider_degraded(home):
+    """Three errors that are half of its requests (circuit-breaker 21.4), until it has answered often enough."""
+    home.settings(circuit_breaker_threshold="100", server_error_retry_enabled="false", provider_recheck_interval="0")
+    home.a.script(status(500, {"error": {"message": "boom"}}))
+
+    def after(requests: int) -> tuple[set[int], str]:
+        codes = {home.ask("Alpha/glm-4.6").status_code for _ in range(requests)}
+        return codes, facts(home.product, home.ids["Alpha"])["health"]
+
+    assert after(2) == ({500}, "healthy")
+    assert after(1) == ({500}, "degraded")
+    home.a.script(answer("hi"))
+    assert after(3) == ({200}, "degraded")
+    assert after(1) == ({200}, "healthy")
