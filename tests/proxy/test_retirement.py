@@ -110,7 +110,7 @@ def probes(verdict: str) -> float:
 
 
 def test_a_model_that_is_refused_and_not_listed_is_switched_off_at_the_first_strike(house: House, caplog):
-    """part of providers 54"""
+    """providers 54. The first strike, not listed."""
     caplog.set_level(logging.INFO)
     before = probes("refused")
     house.refuse()
@@ -142,7 +142,7 @@ def test_a_model_that_is_refused_and_not_listed_is_switched_off_at_the_first_str
 
 
 def test_where_the_listing_still_names_it_the_third_strike_switches_it_off(house: House):
-    """part of providers 54"""
+    """providers 54. The third strike, listed."""
     house.refuse()
     house.ask()
     house.follow()
@@ -200,7 +200,7 @@ def test_a_provider_that_is_not_to_be_listed_is_not_listed_for_this(house: House
 
 
 def test_a_probe_that_is_answered_clears_the_strikes(house: House, caplog):
-    """part of providers 54"""
+    """providers 54. A probe with content."""
     before = probes("served")
     house.up.script(GONE, answer("Hi"), model="m")
     house.ask()
@@ -215,7 +215,7 @@ def test_a_probe_that_is_answered_clears_the_strikes(house: House, caplog):
     "behaviour", [status(429), status(503), no_content(), reply(200, {"x": "y" * 1_100_000}), reply(200, b"{")]
 )
 def test_any_other_answer_of_a_probe_changes_nothing(house: House, behaviour):
-    """part of providers 54"""
+    """providers 54. A probe that says neither."""
     before = probes("inconclusive")
     house.up.script(GONE, behaviour, GONE, model="m")
     house.ask()
@@ -284,7 +284,7 @@ def test_a_refusal_of_the_model_is_a_strike(house: House, error: dict[str, str],
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_success_between_strikes_clears_them(house: House, stream: bool):
-    """part of providers 54"""
+    """providers 54. A success between strikes."""
     house.up.script(GONE, GONE, answer("Hi"), GONE, model="m")
     house.ask(2)
     assert house.strikes == 2
@@ -295,7 +295,7 @@ def test_a_success_between_strikes_clears_them(house: House, stream: bool):
 
 
 def test_half_an_hour_without_a_refusal_starts_the_count_again(house: House):
-    """part of providers 54"""
+    """providers 54. Half an hour between strikes."""
     house.refuse()
     house.ask(2)
     house.clock.advance(31 * 60)
@@ -310,14 +310,14 @@ def test_an_error_at_the_start_of_a_stream_strikes_too(house: House):
 
 
 def test_embeddings_never_strike_against_a_chat_model(house: House):
-    """part of providers 55"""
+    """providers 55. Another surface."""
     house.refuse()
     assert embed(house.key, {"model": "P/m", "input": "hi"}).status == 404
     assert house.strikes == 0 and not house.waiting
 
 
 def test_fifty_refusals_are_one_probe(house: House):
-    """part of providers 55"""
+    """providers 55. Many at once."""
     house.refuse()
     house.ask(50)
     assert len(house.waiting) == 1

@@ -2,26 +2,30 @@
 
 import json
 import threading
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.upstream.server import answer, reply
+from tests.upstream.server import Behaviour, answer, reply
 from tests.wire.house import MODEL, House, house
 from tests.wire.product import eventually
 from tests.wire.scraping import scrape
 
 PROBES = "modelhotel_retirement_probes_total"
-REFUSAL = {"error": {"message": f"The model `{MODEL}` does not exist", "type": "invalid_request_error", "code": None}}
+UNLISTED, ANSWERING = "unlisted", "answering"
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[House]:
-    with house(tmp_path, more=("other",)) as found:
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Each test refuses a model of its own."""
+    with house(tmp_path_factory.mktemp("refused"), more=(UNLISTED, ANSWERING)) as found:
         yield found
+
+
+def refusal(model: str) -> Behaviour:
+    text = f"The model `{model}` does not exist"
+    return reply(404, {"error": {"message": text, "type": "invalid_request_error", "code": None}})
 
 
 class Listener(threading.Thread):
@@ -46,51 +50,59 @@ class Listener(threading.Thread):
                     return
 
 
-def row_of(home: House, provider: str) -> dict[str, Any]:
-    rows = home.admin("GET", f"/api/models?provider_id={home.ids[provider]}").json()
-    found: dict[str, Any] = next(row for row in rows if row["model_id"] == MODEL)
+def row_of(home: House, model: str) -> dict[str, Any]:
+    """The row of Alpha's."""
+    rows = home.admin("GET", f"/api/models?provider_id={home.ids['Alpha']}").json()
+    found: dict[str, Any] = next(row for row in rows if row["model_id"] == model)
     return found
 
 
-def probes(home: House, verdict: str) -> float:
-    return scrape(home.product).of(PROBES, provider="Alpha", model=MODEL, verdict=verdict)
+def enabled(home: House, model: str) -> bool:
+    return bool(row_of(home, model)["enabled"])
+
+
+def probes(home: House, model: str, verdict: str) -> float:
+    return scrape(home.product).of(PROBES, provider="Alpha", model=model, verdict=verdict)
+
+
+def list_anew(home: House, *models: str) -> None:
+    home.a.models = list(models)
+    home.admin("POST", f"/api/providers/{home.ids['Alpha']}/discover")
 
 
 def test_a_model_that_is_still_listed_goes_at_the_third_refusal_and_the_group_goes_on(home: House):
     """part of providers 54"""
     listener = Listener(home, "model.auto_disabled_gone")
-    home.a.script(reply(404, REFUSAL), model=MODEL)
+    home.a.script(refusal(MODEL), model=MODEL)
     assert home.ask().status_code == 200  # Beta takes over
-    assert eventually(lambda: probes(home, "refused") == 1.0)
-    assert row_of(home, "Alpha")["enabled"]
-    assert home.ask(f"Alpha/{MODEL}").status_code == 404
-    assert row_of(home, "Alpha")["enabled"]
-    assert home.ask(f"Alpha/{MODEL}").status_code == 404
-    assert eventually(lambda: not row_of(home, "Alpha")["enabled"])
+    assert eventually(lambda: probes(home, MODEL, "refused") == 1.0)
+    assert enabled(home, MODEL)
+    for _ in range(2):
+        assert enabled(home, MODEL)
+        assert home.ask(f"Alpha/{MODEL}").status_code == 404
+    assert eventually(lambda: not enabled(home, MODEL))
     listener.join(10)
     (told,) = listener.seen
     assert (told["metadata"]["provider_name"], told["metadata"]["strikes"]) == ("Alpha", 3)
-    before = len(home.a.calls)
-    assert before == 4 and probes(home, "refused") == 1.0  # three requests and one probe
+    assert probes(home, MODEL, "refused") == 1.0 and len(home.a.calls) == 4  # three requests and one probe
     assert home.ask().status_code == 200
-    assert len(home.a.calls) == before  # nobody asks it any more
+    assert len(home.a.calls) == 4  # nobody asks it any more
     # A listing does not bring it back, its operator does.
-    home.admin("POST", f"/api/providers/{home.ids['Alpha']}/discover")
-    assert not row_of(home, "Alpha")["enabled"]
+    list_anew(home, MODEL, UNLISTED, ANSWERING)
+    assert not enabled(home, MODEL)
     home.a.script(answer("back"), model=MODEL)
-    home.admin("PATCH", f"/api/models/{row_of(home, 'Alpha')['id']}", json={"enabled": True})
+    home.admin("PATCH", f"/api/models/{row_of(home, MODEL)['id']}", json={"enabled": True})
     assert home.ask(f"Alpha/{MODEL}").status_code == 200
 
 
 def test_a_model_that_is_not_listed_goes_at_the_first_refusal(home: House):
     """part of providers 54"""
     listener = Listener(home, "model.auto_disabled_gone")
-    home.a.models = ["other"]
-    home.admin("POST", f"/api/providers/{home.ids['Alpha']}/discover")
-    assert row_of(home, "Alpha")["enabled"]
-    home.a.script(reply(404, REFUSAL), model=MODEL)
-    assert home.ask(f"Alpha/{MODEL}").status_code == 404
-    assert eventually(lambda: not row_of(home, "Alpha")["enabled"])
+    list_anew(home, MODEL, ANSWERING)
+    assert enabled(home, UNLISTED)
+    home.a.script(refusal(UNLISTED), model=UNLISTED)
+    assert home.ask(f"Alpha/{UNLISTED}").status_code == 404
+    assert eventually(lambda: not enabled(home, UNLISTED))
     listener.join(10)
     assert [event["metadata"]["strikes"] for event in listener.seen] == [1]
     assert "sk-alpha" not in home.product.output
@@ -98,13 +110,11 @@ def test_a_model_that_is_not_listed_goes_at_the_first_refusal(home: House):
 
 def test_a_provider_that_answers_the_probe_keeps_its_model(home: House):
     """part of providers 54"""
-    home.a.models = ["other"]
-    home.admin("POST", f"/api/providers/{home.ids['Alpha']}/discover")
-    home.a.script(reply(404, REFUSAL), answer("Hi"), model=MODEL)
-    began = time.monotonic()
-    assert home.ask(f"Alpha/{MODEL}").status_code == 404
-    assert time.monotonic() - began < 5
-    assert eventually(lambda: probes(home, "served") == 1.0)
-    assert row_of(home, "Alpha")["enabled"]
-    rows = home.admin("GET", "/api/logs/cursor?limit=10").json()
-    assert rows["total"] == 1  # the probe is no request of anybody's
+    list_anew(home, MODEL)
+    rows = home.admin("GET", "/api/logs/cursor?limit=1").json()["total"]
+    home.a.script(refusal(ANSWERING), answer("Hi"), model=ANSWERING)
+    assert home.ask(f"Alpha/{ANSWERING}").status_code == 404
+    assert eventually(lambda: probes(home, ANSWERING, "served") == 1.0)
+    assert enabled(home, ANSWERING)
+    # The probe is no request of anybody's.
+    assert home.admin("GET", "/api/logs/cursor?limit=1").json()["total"] == rows + 1

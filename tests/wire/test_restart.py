@@ -7,8 +7,12 @@ import pytest
 
 from tests.upstream.server import FakeProvider
 from tests.wire.house import GROUP, MODEL, House
-from tests.wire.product import Product, eventually
+from tests.wire.product import Product, eventually, manage
 
+OVERDUE = """
+from providers.models import Provider
+Provider.objects.filter(name="Alpha").update(scheduled_disable_on="2026-01-01")
+"""
 RIGHT, WRONG = "right-master-key-" * 2, "wrong-master-key-" * 2
 
 
@@ -92,3 +96,23 @@ def test_a_restart_keeps_everything_and_a_wrong_master_key_loses_nothing(tmp_pat
             # Beta's key was never touched; Alpha's is sealed under the wrong key now.
             assert ask(product, key, f"Beta/{MODEL}").status_code == 200
             assert ask(product, key, f"Alpha/{MODEL}").status_code == 502
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90)
+def test_a_day_that_came_while_nobody_ran_takes_effect_at_the_start(tmp_path: Path):
+    """part of providers 15"""
+    with FakeProvider(models=[MODEL]) as a, FakeProvider(models=[MODEL]) as b:
+        with Product(tmp_path) as product:
+            house = House(product, a, b)
+            key, token = house.key, product.token
+            house.close()
+        done = manage(tmp_path, "shell", "-c", OVERDUE)
+        assert done.returncode == 0, done.stderr
+        with Product(tmp_path, token=token) as product:
+            rows = {row["name"]: row for row in product.api("GET", "/api/providers").json()}
+            assert [rows[name]["enabled"] for name in ("Alpha", "Beta")] == [False, True]
+            assert rows["Alpha"]["scheduled_disable_on"] is None
+            before = len(a.calls)
+            assert ask(product, key, MODEL).status_code == 200
+            assert (len(a.calls), product.output.count("switched off as scheduled")) == (before, 1)
