@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modelhotel.core import events, options
+from modelhotel.core import catalogue, events, options
 from modelhotel.models import Setting
 from providers.discovery import claims, journal, prune
 from providers.models import DiscoveryChange, DiscoveryFlap, Model, Provider
@@ -201,6 +201,7 @@ def test_the_age_of_an_alert_has_a_range(api: Api, value: str, status: int):
 @pytest.mark.parametrize(("value", "status"), [("-1", 400), ("181", 400), ("0", 200), ("1", 200), ("180", 200)])
 def test_the_age_of_pruning_has_a_range(api: Api, value: str, status: int):
     """settings 66"""
+    assert options.current()[catalogue.MODEL_PRUNE_DAYS] == 7
     answer = api.put("/settings", {"model_prune_days": value})
     assert answer.status_code == status
     if status == 400:

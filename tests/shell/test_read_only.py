@@ -65,6 +65,12 @@ def test_a_notice_of_discovery_may_be_acknowledged_by_whoever_may_write(demo, ad
     assert recorded()[0] == ("admin", "POST", "/api/discovery/changes/ack", 200)
 
 
+def test_in_the_demo_the_page_offers_to_acknowledge_and_nothing_else(demo, admin_user):
+    """part of providers 6.10"""
+    page = text(signed_in(admin_user).client.get("/models/", headers=HTML))
+    assert "data-may-acknowledge" in page and "data-may-change" not in page
+
+
 def test_who_may_not_write_anyway_is_told_so(demo, viewer, nobody):
     """settings 64: the demo lets nobody in who was not."""
     assert text(viewer.put("/api/settings", {})) == "insufficient permissions"
