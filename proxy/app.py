@@ -153,35 +153,63 @@ async def _ask(call: Call, endpoint: Endpoint, key: KeyRow | None = None) -> Non
         LIMITER.over(call, draft)
 
 
-async def _serve(call: Call, exchange: Exchange) -> None:
-    draft = exchange.draft
+def _serve(call: Call, exchange: Exchange) -> Coroutine[Any, Any, None]:
+    """What is left to wait for. Where body and resolution are at hand, as nearly always, that is the walk and nothing
+    around it: what waits for a provider pays for every coroutine above it.
+    """
+    raw = exchange.server.asked() if exchange.server is not None else None
+    return _read(call, exchange) if raw is None else _understand(call, exchange, raw)
+
+
+async def _read(call: Call, exchange: Exchange) -> None:
     try:
-        raw = exchange.server.asked() if exchange.server is not None else None
-        if raw is None:
-            raw = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size)
-        elif len(raw) > call.env.max_request_size:
-            raise body.too_large()
-        asked = exchange.endpoint.asked(raw, call.headers.get(b"content-type", b""))
+        raw = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size)
     except body.ClientGone:
         exchange.gone = True
-        return _fail(draft, 499, "client_disconnect", "client disconnected")
+        return _fail(exchange.draft, 499, "client_disconnect", "client disconnected")
     except body.BadBody as bad:
-        draft.parse_ms = draft.elapsed_ms()
-        if bad.model:
-            _name(draft, bad.model)
-        return await _turn_down(exchange, bad)
+        return await _misread(exchange, bad)
+    await _understand(call, exchange, raw)
+
+
+def _understand(call: Call, exchange: Exchange, raw: bytes) -> Coroutine[Any, Any, None]:
+    """What comes of a request with this body."""
+    draft = exchange.draft
+    try:
+        if len(raw) > call.env.max_request_size:
+            raise body.too_large()
+        asked = exchange.endpoint.asked(raw, call.headers.get(b"content-type", b""))
+    except body.BadBody as bad:
+        return _misread(exchange, bad)
     draft.parse_ms = draft.elapsed_ms()
     draft.streaming = asked.stream
     exchange.accept(raw, asked)
     _name(draft, asked.model)
-    if _known_way(exchange) or await _resolve(exchange):
-        if asked.refusal is not None and not egress.all_native(exchange):
-            return await _turn_down(exchange, asked.refusal)
-        unable = serving.narrow(exchange)
-        if unable is not None:
-            return await _unserved(exchange, str(unable), getattr(unable, "param", None))
-        exchange.watch()
-        await serving.run(exchange)
+    return _ways(exchange, asked) if _known_way(exchange) else _find(exchange, asked)
+
+
+async def _find(exchange: Exchange, asked: body.Asked) -> None:
+    if await _resolve(exchange):
+        await _ways(exchange, asked)
+
+
+def _ways(exchange: Exchange, asked: body.Asked) -> Coroutine[Any, Any, None]:
+    """The candidates are known: ask those who can serve it."""
+    if asked.refusal is not None and not egress.all_native(exchange):
+        return _turn_down(exchange, asked.refusal)
+    unable = serving.narrow(exchange)
+    if unable is not None:
+        return _unserved(exchange, str(unable), getattr(unable, "param", None))
+    exchange.watch()
+    return serving.run(exchange)
+
+
+async def _misread(exchange: Exchange, bad: body.BadBody) -> None:
+    draft = exchange.draft
+    draft.parse_ms = draft.elapsed_ms()
+    if bad.model:
+        _name(draft, bad.model)
+    await _turn_down(exchange, bad)
 
 
 async def _turn_down(exchange: Exchange, bad: body.BadBody) -> None:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from failover import backoff, ratelimit, verdict
+from failover import ratelimit, verdict
 from failover.resolve import Candidate
 from failover.tally import TALLY
 from failover.verdict import Judgement, Verdict
@@ -196,9 +196,14 @@ class Attempt(ABC):
             log.exception("proxy: request could not be built", extra={"attrs": self.attrs})
             return self._failed(Failure("internal", f"request could not be built: {type(problem).__name__}"))
         try:
-            response = self._response = await self._send(request)
+            response = await outgoing.send(self._exchange, request, self._tools, self._until)
         except UpstreamError as problem:
-            return self._unreached(problem)
+            try:
+                response = await self._send_again(request, problem)
+            except UpstreamError as last:
+                return self._unreached(last)
+        self._response = response
+        self._draft.dial_ms += response.dial_ms
         if self._heals and response.status in (400, 404):
             healed = await self._heal(response, request, repair, reissues)
             if isinstance(healed, Failure):
@@ -223,16 +228,16 @@ class Attempt(ABC):
         """The request; *repair*: what the candidate refuses."""
         return outgoing.build(self._exchange, self._candidate, repair)
 
-    def _send(self, request: Request, retries: int = backoff.TRANSPORT_RETRIES) -> Coroutine[Any, Any, Response]:
-        """The response headers; raises UpstreamError."""
-        return outgoing.send(
+    def _send_again(self, request: Request, problem: UpstreamError) -> Coroutine[Any, Any, Response]:
+        """After a try that came to *problem*: the response headers; raises UpstreamError."""
+        return outgoing.send_again(
             self._exchange,
             request,
             self._tools,
+            problem,
             until=self._until,
             secrets=self._secrets,
             element=self._element,
-            retries=retries,
         )
 
     async def _heal(
@@ -249,7 +254,7 @@ class Attempt(ABC):
         return None
 
     @abstractmethod
-    async def _take(self, response: Response) -> Failure | None:
+    def _take(self, response: Response) -> Coroutine[Any, Any, Failure | None]:
         """Serve the 2xx; None when the client got its answer."""
 
     def _close(self) -> None:
@@ -401,6 +406,14 @@ class Attempt(ABC):
         return self._failed(Failure(kind, text, answer=answer, moves_on=moves_on), judgement)
 
     async def _deliver(self, status: int, body: bytes, headers: tuple[Header, ...] = (JSON,)) -> None:
+        if not self._deliver_now(status, body, headers):
+            await self._exchange.answer(status, body, headers)
+            walk_log.delivered(self._exchange, self._candidate, status, self._element.index + 1)
+
+    def _deliver_now(self, status: int, body: bytes, headers: tuple[Header, ...] = (JSON,)) -> bool:
+        """The same in this turn of the event loop, where the server can; else False, and nothing went out."""
         self._draft.status_code = status
-        await self._exchange.answer(status, body, headers)
-        walk_log.delivered(self._exchange, self._candidate, status, self._element.index + 1)
+        went = self._exchange.answer_now(status, body, headers)
+        if went:
+            walk_log.delivered(self._exchange, self._candidate, status, self._element.index + 1)
+        return went

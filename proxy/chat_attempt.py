@@ -2,7 +2,9 @@
 
 import logging
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from failover import verdict
 from failover.resolve import Candidate
@@ -10,7 +12,7 @@ from failover.verdict import Verdict
 from modelhotel.core import durations, logformat, metrics
 from providers.keyring import KEYRING
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy import egress, metering, reasons, refusals, repairs, secrecy, terminal
+from proxy import egress, metering, outgoing, reasons, refusals, repairs, secrecy, terminal
 from proxy.attempt import BODILESS, Attempt
 from proxy.dialects import jsonmode, messages
 from proxy.dialects.continuing import allowed
@@ -138,8 +140,10 @@ class ChatAttempt(Attempt):
             self._element.status = 0
             self._until = self._loop.time() + heal.seconds()
             try:
-                response = self._response = await self._send(again, retries=0)
+                response = self._response = await outgoing.send(self._exchange, again, self._tools, self._until)
+                self._draft.dial_ms += response.dial_ms
             except UpstreamError as problem:
+                self._draft.dial_ms += problem.dial_ms
                 heal.failed(self._secrets.exception(problem))
                 return self._unreached(problem, late="retry_timeout")
         if 200 <= response.status < 300:
@@ -196,13 +200,15 @@ class ChatAttempt(Attempt):
             self.leave(self._clean)
             response.close()
 
-    async def _take(self, response: Response) -> Failure | None:
-        status = response.status
-        if status in BODILESS:
-            self._judge(verdict.empty(status))
-            await self._deliver(status, b"")
-            return None
-        return await (self._forward(response) if self._exchange.stream else self._whole(response))
+    def _take(self, response: Response) -> Coroutine[Any, Any, Failure | None]:
+        if response.status in BODILESS:
+            return self._bare(response.status)
+        return self._forward(response) if self._exchange.stream else self._whole(response)
+
+    async def _bare(self, status: int) -> None:
+        """A status that has no body."""
+        self._judge(verdict.empty(status))
+        await self._deliver(status, b"")
 
     def _answered_after(self) -> float:
         """Of a stream: until its first output, or without a probe its first event."""
@@ -213,12 +219,14 @@ class ChatAttempt(Attempt):
 
     async def _whole(self, response: Response) -> Failure | None:
         status = response.status
-        response.deadline(self._until)
         broke: UpstreamError | None = None
-        try:
-            payload = await response.read(ANSWER_CAP)
-        except UpstreamError as problem:
-            broke, payload = problem, problem.partial
+        payload = response.at_hand(ANSWER_CAP)
+        if payload is None:
+            response.deadline(self._until)
+            try:
+                payload = await response.read(ANSWER_CAP)
+            except UpstreamError as problem:
+                broke, payload = problem, problem.partial
         if broke is not None and broke.kind is FaultKind.TOO_LARGE:
             return self._no_answer(reasons.TOO_LARGE, kind="provider_bad_request", moves_on=False)
         answer = self._egress.read_answer(payload, self._model.model_id)
@@ -231,7 +239,8 @@ class ChatAttempt(Attempt):
             body, writer = self._secrets.mask_content(answer.body), self._exchange.writer
             if writer is not None and not self._egress.native:
                 body = writer.whole(body, self._model.model_id)
-            await self._deliver(status, body)
+            if not self._deliver_now(status, body):
+                await self._deliver(status, body)
             return None
         metering.charge_rejected(self._exchange, self._model, answer.usage)
         if answer.verdict == "undecodable":

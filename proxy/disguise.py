@@ -74,6 +74,9 @@ class Replayed:
             raise self._problem
         return await self._response.chunk(sift)
 
+    def at_hand(self, limit: int) -> bytes | None:
+        return None
+
     async def read(self, limit: int) -> bytes:
         head, self._head = self._head, b""
         if len(head) > limit:

@@ -58,6 +58,11 @@ def header_text(text: str) -> bytes:
     return quote(text, safe=_PRINTABLE).encode("ascii")
 
 
+@lru_cache(maxsize=1024)
+def _named(provider: str, model: str) -> tuple[Header, Header]:
+    return (b"x-modelhotel-provider", header_text(provider)), (b"x-modelhotel-model", header_text(model))
+
+
 class Direct(Protocol):
     """What :data:`DIRECT` offers: *write_now* only when *ready*; *whole* says whether it wrote the answer; *asked* is
     the body of the request where it is whole and was not read, once. *task* is the one that answers it.
@@ -209,19 +214,26 @@ class Exchange:
 
         204 and 205 go out without a body.
         """
+        if self.answer_now(status, body, extra):
+            return
+        headers, body = self._framed(status, body, extra)
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+    def answer_now(self, status: int, body: bytes, extra: Iterable[Header] = (JSON,)) -> bool:
+        """The same in this turn of the event loop; False: nothing went out, use :meth:`answer`."""
         self.committed = self._ended = True
+        return self.server is not None and self.server.whole(status, *self._framed(status, body, extra))
+
+    def _framed(self, status: int, body: bytes, extra: Iterable[Header]) -> tuple[list[Header], bytes]:
+        """Headers and body of a whole answer."""
         headers = [*extra, *self.headers]
         if self._about:
             self._append_about(headers)
         if status == 204 or status == 205:
-            headers = [h for h in headers if h[0] != b"content-type"]
-            body = b""
-        else:
-            headers.append((b"content-length", b"%d" % len(body)))
-        if self.server is not None and self.server.whole(status, headers, body):
-            return
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
+            return [h for h in headers if h[0] != b"content-type"], b""
+        headers.append((b"content-length", b"%d" % len(body)))
+        return headers, body
 
     def error_frame(self, message: str, kind: str) -> bytes:
         """The last event of a stream that nobody else can end any more, in the client's dialect."""
@@ -269,9 +281,7 @@ class Exchange:
 
     def _append_about(self, headers: list[Header]) -> None:
         if self.contacted:
-            provider, model = self.contacted[-1]
-            headers.append((b"x-modelhotel-provider", header_text(provider)))
-            headers.append((b"x-modelhotel-model", header_text(model)))
+            headers += _named(*self.contacted[-1])
         overhead = self.overhead_ms
         if overhead is None:
             overhead = (time.monotonic() - self.draft.arrival) * 1000.0

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from functools import lru_cache
 from hashlib import sha256
+from typing import Any
 
 from failover import backoff
 from failover.resolve import Candidate
@@ -73,43 +75,49 @@ def repeatable(problem: UpstreamError) -> bool:
     return problem.kind not in _TIMEOUTS
 
 
-async def send(
+def send(exchange: Exchange, request: Request, tools: Tools, until: float) -> Coroutine[Any, Any, Response]:
+    """One try: the response headers. Raises UpstreamError.
+
+    *until* is the loop time at which the attempt's time is over.
+    """
+    return tools.client().send(request, deadline=until, header_timeout=header_timeout(exchange))
+
+
+async def send_again(
     exchange: Exchange,
     request: Request,
     tools: Tools,
+    problem: UpstreamError,
     *,
     until: float,
     secrets: Secrets,
     element: Element,
-    retries: int = backoff.TRANSPORT_RETRIES,
 ) -> Response:
-    """The response headers of the first try that brings some; at most *retries* more (6.1). Raises UpstreamError.
+    """After a try that came to *problem*: the response headers of the first further one that brings some, of which
+    there are at most :data:`backoff.TRANSPORT_RETRIES` (6.1). Raises UpstreamError.
 
-    *until* is the loop time at which the attempt's time is over; *element* names attempt and provider.
+    *element* names attempt and provider.
     """
-    client, patience = tools.client(), header_timeout(exchange)
     again = 0
     while True:
+        exchange.draft.dial_ms += problem.dial_ms
+        again += 1
+        wait = backoff.TRANSPORT_RETRY.wait(again, tools.chance)
+        out_of_time = asyncio.get_running_loop().time() + wait >= until
+        if again > backoff.TRANSPORT_RETRIES or not repeatable(problem) or out_of_time:
+            raise problem
+        told = {
+            "attempt": element.index + 1,
+            "try": again,
+            "backoff": durations.short(wait),
+            "request_written": problem.request_written,
+            "provider": element.candidate.provider.name,
+            "provider_id": element.candidate.provider.id,
+            "error": secrets.exception(problem),
+        }
+        log.warning("proxy: transient upstream error, retrying same provider", extra={"attrs": told})
+        await tools.sleep(wait)
         try:
-            response = await client.send(request, deadline=until, header_timeout=patience)
-        except UpstreamError as problem:
-            exchange.draft.dial_ms += problem.dial_ms
-            again += 1
-            wait = backoff.TRANSPORT_RETRY.wait(again, tools.chance)
-            out_of_time = asyncio.get_running_loop().time() + wait >= until
-            if again > retries or not repeatable(problem) or out_of_time:
-                raise
-            told = {
-                "attempt": element.index + 1,
-                "try": again,
-                "backoff": durations.short(wait),
-                "request_written": problem.request_written,
-                "provider": element.candidate.provider.name,
-                "provider_id": element.candidate.provider.id,
-                "error": secrets.exception(problem),
-            }
-            log.warning("proxy: transient upstream error, retrying same provider", extra={"attrs": told})
-            await tools.sleep(wait)
-        else:
-            exchange.draft.dial_ms += response.dial_ms
-            return response
+            return await send(exchange, request, tools, until)
+        except UpstreamError as failed:
+            problem = failed

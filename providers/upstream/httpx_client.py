@@ -220,6 +220,9 @@ class HttpxResponse:
         await self._response.aclose()
         return b""
 
+    def at_hand(self, limit: int) -> bytes | None:
+        return None
+
     async def read(self, limit: int) -> bytes:
         body = bytearray()
         try:

@@ -96,6 +96,10 @@ class Response(Protocol):
         """The loop time at which a pending ``chunk`` fails with BODY_TIMEOUT. May be moved at any time, cheaply."""
         ...
 
+    def at_hand(self, limit: int) -> bytes | None:
+        """What :meth:`read` would return without waiting; None where it would wait or raise."""
+        ...
+
     async def read(self, limit: int) -> bytes:
         """The body, or what is left of it after ``chunk``. Raises UpstreamError, TOO_LARGE where that is more than
         *limit* bytes; what was read is ``partial`` on the error.

@@ -55,6 +55,14 @@ class NativeResponse:
             self._abandon()
             raise
 
+    def at_hand(self, limit: int) -> bytes | None:
+        connection = self._connection
+        if connection is None or not connection.ended or connection.buffered > limit or connection.error is not None:
+            return None
+        body = connection.take() if connection.pieces else b""
+        self.close()
+        return body
+
     async def read(self, limit: int) -> bytes:
         connection = self._connection
         if connection is None:
