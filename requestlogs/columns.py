@@ -65,6 +65,10 @@ def _text(value: str | None, limit: int) -> str | None:
     return None if value is None else value.replace("\x00", "�")[:limit]
 
 
+#: The same for texts that come again with row after row.
+_name = lru_cache(maxsize=1024)(_text)
+
+
 def _count(value: int) -> int:
     return value if 0 <= value <= _MAX_TOKENS else 0
 
@@ -78,11 +82,11 @@ def values(draft: Draft, node: str, now: float) -> tuple[Any, ...]:
         draft.state,
         draft.endpoint_type,
         draft.streaming,
-        _text(draft.model_id, _MODEL_LENGTH),
-        _text(draft.resolved_model_id, 512),
+        _name(draft.model_id, _MODEL_LENGTH),
+        _name(draft.resolved_model_id, 512),
         draft.provider_id,
         draft.virtual_key_id,
-        _text(draft.virtual_key_name, _NAME_LENGTH),
+        _name(draft.virtual_key_name, _NAME_LENGTH),
         draft.owner_user_id,
         draft.client_ip,
         draft.status_code if draft.finished else None,
@@ -115,7 +119,8 @@ def values(draft: Draft, node: str, now: float) -> tuple[Any, ...]:
     )
 
 
-_IDS = tuple(COLUMNS.index(name) for name in ("id", "provider_id", "virtual_key_id", "owner_user_id"))
+_ID = COLUMNS.index("id")
+_OTHER_IDS = tuple(COLUMNS.index(name) for name in ("provider_id", "virtual_key_id", "owner_user_id"))
 _CREATED, _HEARTBEAT = COLUMNS.index("created_at"), COLUMNS.index("heartbeat_at")
 
 
@@ -131,6 +136,11 @@ def _sqlite_time(value: float) -> str:
 
 def _postgres_time(value: float) -> datetime:
     return datetime.fromtimestamp(value, UTC)
+
+
+@lru_cache(maxsize=1024)
+def _digits(identity: str) -> str:
+    return identity.replace("-", "")
 
 
 def moment_of(vendor: str) -> Callable[[float], Any]:
@@ -154,10 +164,10 @@ def adapter(vendor: str) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
             last = heartbeat, time_of(heartbeat)
         found[_HEARTBEAT] = last[1]
         if sqlite:
-            for at in _IDS:
-                identity = found[at]
-                if identity is not None:
-                    found[at] = identity.replace("-", "")
+            found[_ID] = found[_ID].replace("-", "")
+            for at in _OTHER_IDS:
+                if found[at] is not None:
+                    found[at] = _digits(found[at])
         return found
 
     return adapt
