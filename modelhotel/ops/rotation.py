@@ -59,6 +59,12 @@ def keys_of(env: Environment) -> Keys:
     return Keys(env.old_master_key.encode(), new.encode())
 
 
+def any_stored() -> bool:
+    """Whether the database holds a secret, under whichever key."""
+    with transaction.atomic():
+        return any(True for secrets in PLACES.values() for _ in secrets())
+
+
 def rotate(keys: Keys, *, dry_run: bool = False) -> Mapping[str, Count]:
     """Encrypt anew what the old key opens, leave what the new one opens; by kind. Raises Unreadable.
 

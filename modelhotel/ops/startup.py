@@ -21,10 +21,9 @@ from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.environment import BadEnvironment, Environment
 from modelhotel.core.options import REGISTRY, BadValue
 from modelhotel.core.version import VERSION
-from modelhotel.ops import banner, credentials, database
+from modelhotel.ops import banner, credentials, database, rotation
 from modelhotel.ops.faults import StartRefused
 from modelhotel.ops.nodes import Membership
-from providers.models import Provider
 from proxy import native_routes
 from requestlogs import sweep
 
@@ -81,9 +80,9 @@ def settle_master_key(env: Environment) -> None:
     except BadEnvironment as problem:
         raise StartRefused(str(problem)) from problem
     if not key:
-        if Provider.objects.exclude(encrypted_key=None).exists():
+        if rotation.any_stored():
             raise StartRefused(
-                f"MASTER_KEY: {master.path(env)} is missing, but the database holds provider keys encrypted under it;"
+                f"MASTER_KEY: {master.path(env)} is missing, but the database holds secrets encrypted under it;"
                 " restore the file, or set MASTER_KEY"
             )
         key = master.create(env)

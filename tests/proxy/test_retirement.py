@@ -294,6 +294,17 @@ def test_a_success_between_strikes_clears_them(house: House, stream: bool):
     assert house.strikes == 1
 
 
+def test_an_answer_without_strikes_asks_nobody_about_them(house: House, monkeypatch: pytest.MonkeyPatch):
+    def never(*args: object) -> None:
+        raise AssertionError("the hot path has no business here")
+
+    monkeypatch.setattr(house.retirement, "served", never)
+    monkeypatch.setattr(house.retirement, "struck", never)
+    assert house.ask() == 200
+    house.up.script(status(404), model="m")  # no refusal by name
+    assert house.ask() == 404
+
+
 def test_half_an_hour_without_a_refusal_starts_the_count_again(house: House):
     """providers 54. Half an hour between strikes."""
     house.refuse()

@@ -12,7 +12,7 @@ from modelhotel import master
 from modelhotel.accounts import admin_token
 from modelhotel.core.clock import ManualClock
 from modelhotel.core.environment import BadEnvironment, Environment, read
-from modelhotel.models import AdminToken, Lease, User
+from modelhotel.models import AdminToken, Lease, Setting, User
 from modelhotel.ops import banner, credentials, database, nodes, startup
 from modelhotel.ops.faults import StartRefused
 from modelhotel.ops.nodes import Membership
@@ -167,6 +167,13 @@ class TestMasterKeyAtStart:
             startup.settle_master_key(_env(tmp_path))
         assert not list(tmp_path.iterdir())
         startup.settle_master_key(_env(tmp_path, MASTER_KEY=KEY))
+
+    def test_nor_over_a_secret_setting(self, tmp_path: Path):
+        """part of settings 33b."""
+        Setting.objects.create(key="oidc_client_secret", value="enc:v1:eA==:eA==:eA==")
+        with pytest.raises(StartRefused, match=f"{tmp_path}/master-key is missing"):
+            startup.settle_master_key(_env(tmp_path))
+        assert not list(tmp_path.iterdir())
 
     def test_a_keyless_provider_stands_in_no_one_s_way(self, tmp_path: Path):
         Provider.objects.create(name="A", base_url="https://a.example", provider_type="custom")
