@@ -33,6 +33,9 @@ from tests.wire.product import ROOT, Product, environment
 PROVIDERS, EACH, SWEEPS = 40, 250, 3
 PAGES = ("/models/", "/api/models/cursor", "/api/models/cursor?limit=200&search=model-1&sort_by=provider")
 TRIES = 7  # of each page
+WAIT = 1.0  # seconds until a sweep begins
+SWEEP_SECONDS = 240.0  # after which none is waited for
+SWEPT = "discovery: sweep complete"
 REST = 0.2  # seconds between two edits
 WATCHED = 8.0  # seconds of the stream
 PACE = 0.005  # seconds between two chunks of the watched stream
@@ -166,11 +169,20 @@ class Bench:
             self.admin("POST", "/api/providers", json={**body, "base_url": f"{self.street.origin}/{n}/v1"})
 
     def sweep(self) -> None:
-        began = time.monotonic()
-        told = self.admin("POST", "/api/providers/discover-all").json()
+        """A scheduled one, by the product itself."""
+        before = self.product.output.count(SWEPT)
+        self.admin("PUT", "/api/settings", json={"discovery_interval": f"{WAIT:.0f}s"})
+        began = time.monotonic() + WAIT
+        while self.product.output.count(SWEPT) == before:
+            if time.monotonic() > began + SWEEP_SECONDS:
+                raise machine.BenchFailed(f"no sweep within {SWEEP_SECONDS} s")
+            time.sleep(0.05)
         self.found.sweeps_s.append(time.monotonic() - began)
-        if told["failed"] or told["discovered"] != self.found.models:
-            raise machine.BenchFailed(f"sweep: {told['failed']} failed, {told['discovered']} models")
+        self.admin("PUT", "/api/settings", json={"discovery_interval": "0"})
+        states = self.admin("GET", "/api/providers/status").json()["summary"]
+        stored = self.admin("GET", "/api/models/cursor?limit=1").json()["total"]
+        if states["healthy"] != self.found.providers or stored != self.found.models:
+            raise machine.BenchFailed(f"sweep: {states}, {stored} models")
         self.found.rss_mb.append(self.rss())
 
     def pages(self) -> None:
@@ -248,7 +260,8 @@ def run(directory: Path, providers: int = PROVIDERS, each: int = EACH) -> Figure
     found = Figures(providers, providers * each)
     with ExitStack() as stack:
         street = stack.enter_context(Street(providers, each))
-        env = {"ADMIN_TOKEN": hotel.ADMIN_TOKEN, "ADMIN_PASSWORD": hotel.ADMIN_PASSWORD, "MODELSDEV_ENABLED": "false"}
+        env = {"ADMIN_TOKEN": hotel.ADMIN_TOKEN, "ADMIN_PASSWORD": hotel.ADMIN_PASSWORD}
+        env |= {"MODELSDEV_ENABLED": "false", "PROVIDER_RECHECK_INTERVAL": "0"}
         product = stack.enter_context(Product(directory, env))
         bench = Bench(product, street, found)
         bench.providers()
