@@ -9,8 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-import msgspec
-
 from failover import breaker, resolve
 from failover.resolve import ResolveError
 from providers.keyring import KEYRING
@@ -399,7 +397,9 @@ async def _models(call: Call, path: str) -> None:
         return
     try:
         table = await _routing()
-        whole, by_id = model_list.of(table).of(key.allowed)
+        listing = model_list.of(table)
+        made = listing.ready(key.allowed)
+        whole, by_id = made if made is not None else await asyncio.to_thread(listing.make, key.allowed)
     except Exception:
         log.exception("proxy: listing the models failed")
         return await call.say(answers.error(500, "failed to list models", answers.INTERNAL_ERROR))
@@ -412,4 +412,4 @@ async def _models(call: Call, path: str) -> None:
     if entry is None:
         missing = f"model not found: {path[len(_MODEL) :]}"
         return await call.say(answers.error(404, missing, answers.MODEL_NOT_FOUND, "model"))
-    await call.reply(200, msgspec.json.encode(entry))
+    await call.reply(200, entry)

@@ -33,8 +33,7 @@ from tests.wire.product import ROOT, Product, environment
 PROVIDERS, EACH, SWEEPS = 40, 250, 3
 PAGES = ("/models/", "/api/models/cursor", "/api/models/cursor?limit=200&search=model-1&sort_by=provider")
 TRIES = 7  # of each page
-WAIT = 1.0  # seconds until a sweep begins
-SWEEP_SECONDS = 240.0  # after which none is waited for
+BEGIN_SECONDS, SWEEP_SECONDS = 30.0, 240.0  # after which no sweep is waited for
 SWEPT = "discovery: sweep complete"
 REST = 0.2  # seconds between two edits
 WATCHED = 8.0  # seconds of the stream
@@ -69,6 +68,7 @@ class Street(FakeProvider):
     def __init__(self, providers: int, each: int) -> None:
         super().__init__()
         self.listings = []
+        self.listed: list[float] = []  # when one was asked for, monotonic
         for n in range(providers):
             rows = [_rich(name) if n % 2 else {"id": name, "owned_by": "house"} for name in names(n, each)]
             self.listings.append(json.dumps({"object": "list", "data": rows}).encode())
@@ -76,6 +76,7 @@ class Street(FakeProvider):
     def _behaviour(self, request: Recorded) -> Behaviour:
         number, _, rest = request.path.strip("/").partition("/")
         if rest == "v1/models":
+            self.listed.append(request.at)
             return reply(200, self.listings[int(number)])
         if rest == "v1/key":
             return reply(200, {"data": {"label": "house"}})
@@ -171,14 +172,16 @@ class Bench:
     def sweep(self) -> None:
         """A scheduled one, by the product itself."""
         before = self.product.output.count(SWEPT)
-        self.admin("PUT", "/api/settings", json={"discovery_interval": f"{WAIT:.0f}s"})
-        began = time.monotonic() + WAIT
+        self.street.listed.clear()
+        self.admin("PUT", "/api/settings", json={"discovery_interval": "1s"})
+        self.street.wait_for(lambda: bool(self.street.listed), BEGIN_SECONDS)
+        self.admin("PUT", "/api/settings", json={"discovery_interval": "0"})
+        began = self.street.listed[0]
         while self.product.output.count(SWEPT) == before:
             if time.monotonic() > began + SWEEP_SECONDS:
                 raise machine.BenchFailed(f"no sweep within {SWEEP_SECONDS} s")
             time.sleep(0.05)
         self.found.sweeps_s.append(time.monotonic() - began)
-        self.admin("PUT", "/api/settings", json={"discovery_interval": "0"})
         states = self.admin("GET", "/api/providers/status").json()["summary"]
         stored = self.admin("GET", "/api/models/cursor?limit=1").json()["total"]
         if states["healthy"] != self.found.providers or stored != self.found.models:

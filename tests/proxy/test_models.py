@@ -1,5 +1,7 @@
 """Names: the list a key may see, and what a name that leads nowhere is answered with."""
 
+import threading
+
 import pytest
 
 from failover import breaker, resolve
@@ -198,12 +200,28 @@ def test_the_list_follows_the_catalogue_at_once(hotel):
 def test_many_different_keys_do_not_make_the_cache_grow_without_end(hotel, monkeypatch):
     from proxy import model_list
 
-    monkeypatch.setattr(model_list.Listing, "KEPT", 2)
+    monkeypatch.setattr(model_list.Listing, "KEPT", 1000)  # bytes: two narrow lists, or the whole one
     for provider in (hotel.a, hotel.box, hotel.a):
         assert ids(call("GET", MODELS, key=hotel.key_for(provider)))
         world.stored("narrow").delete()
     assert ids(call("GET", MODELS, key=hotel.key)) == ["A/m", "My-Box/z-ai/glm-4.6", "hotel/g"]
-    assert len(model_list._listing._made) <= 2
+    kept = model_list._listing._made.values()
+    assert 0 < sum(len(whole) for whole, _ in kept) <= 1000
+
+
+def test_a_list_is_made_once_and_not_on_the_event_loop(hotel, monkeypatch):
+    from proxy import model_list
+
+    made, plain = [], model_list.models_list
+
+    def watched(*args):
+        made.append(threading.current_thread())
+        return plain(*args)
+
+    monkeypatch.setattr(model_list, "models_list", watched)
+    lists = [call("GET", MODELS, key=hotel.key) for _ in range(3)]
+    assert len(made) == 1 and made[0] is not threading.main_thread()
+    assert ids(lists[0]) == ids(lists[2])
 
 
 def test_a_list_that_can_not_be_made_is_our_fault(hotel, monkeypatch):
