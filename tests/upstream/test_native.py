@@ -38,6 +38,36 @@ def native(work: Any, loop: str, resolver: Any = None, **options: Any) -> Any:
     return run(whole, loop)
 
 
+# ---------------------------------------------------------------- a body that is at hand
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(2, b"ok"), (1, None)])
+def test_a_body_that_came_with_its_head_needs_no_wait_and_frees_its_connection(limit, expected, loop, provider_a):
+    provider_a.script(raw(OK, close=False))
+
+    async def work(c):
+        response = await send(c, chat(provider_a.url))
+        assert response.at_hand(limit) == expected
+        assert (response._connection is None) is (expected is not None)
+        assert list(c._pool.resting) == ([] if expected is None else list(c._pool.live))
+        response.close()
+
+    native(work, loop)
+
+
+def test_a_body_that_is_not_whole_is_not_at_hand_and_is_told_by_reading_it(loop, provider_a):
+    provider_a.script(raw(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"))
+
+    async def work(c):
+        response = await send(c, chat(provider_a.url))
+        assert response.at_hand(1 << 20) is None
+        with pytest.raises(UpstreamError) as problem:
+            await response.read(1 << 20)
+        assert problem.value.kind is FaultKind.RESET and problem.value.partial == b"ab"
+
+    native(work, loop)
+
+
 # ---------------------------------------------------------------- the pool
 
 
