@@ -1,5 +1,6 @@
 """Two nodes on one PostgreSQL and one Redis, as two real products."""
 
+import itertools
 import json
 import threading
 import time
@@ -201,3 +202,24 @@ def test_an_edit_through_one_node_governs_requests_of_the_other_within_a_second(
         admin("DELETE", f"/api/virtual-keys/{made['id']}")
         assert served_by(alpha, made["key"]) == "401"
         within_a_second(beta, made["key"], "401")
+
+
+def test_one_node_of_all_sweeps_and_both_tell_of_it(pair: tuple[Product, Product, str]):
+    """part of operations 16.2 row 6. Each sweep asks a provider once, however many nodes there are."""
+    alpha, beta, token = pair
+    heard = [Listener(node, token) for node in pair[:2]]
+    with FakeProvider(models=["swept"]) as upstream:
+        body = {"name": "Swept", "base_url": upstream.url, "provider_type": "custom"}
+        made = alpha.api("POST", "/api/providers", token=token, json=body).json()
+        settings = {"discovery_interval": "2s", "provider_recheck_interval": "0"}
+        assert alpha.api("PUT", "/api/settings", token=token, json=settings).status_code == 200
+        assert eventually(lambda: len(upstream.requests) >= 4, 30)
+        settings["discovery_interval"] = "0"
+        assert beta.api("PUT", "/api/settings", token=token, json=settings).status_code == 200
+        times = [request.at for request in upstream.requests]
+        gaps = [after - before for before, after in itertools.pairwise(times)]
+        assert min(gaps) > 1, gaps
+        assert eventually(lambda: all(len(one.of("discovery.complete")) >= 3 for one in heard), 10)
+        assert alpha.api("DELETE", f"/api/providers/{made['id']}", token=token).status_code == 204
+        first, second = ([event["id"] for event in one.of("discovery.complete")] for one in heard)
+        assert first[:3] == second[:3]

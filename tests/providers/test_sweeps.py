@@ -115,7 +115,7 @@ def test_a_confirmation_that_fails_proves_nothing(house: House, monkeypatch: pyt
 
 
 def test_a_mass_vanishing_is_not_believed_however_long_it_lasts(house: House):
-    """part of providers 32. 12 of 20 for three sweeps, then a trusted one."""
+    """providers 32. 12 of 20 for three sweeps, then a trusted one."""
     with FakeProvider(models=numbered(*range(20))) as upstream:
         made = house.provider(upstream)
         upstream.models = numbered(*range(12, 20))
@@ -137,7 +137,7 @@ def test_a_mass_vanishing_is_not_believed_however_long_it_lasts(house: House):
     ("stored", "left", "suspect"), [(12, [*range(6)], False), (5, [99], False), (3, [], True), (12, [], True)]
 )
 def test_the_guard_has_a_floor_and_a_share(house: House, stored: int, left: list[int], suspect: bool):
-    """part of providers 32. The other rows."""
+    """providers 32. The other rows."""
     with FakeProvider(models=numbered(*range(stored))) as upstream:
         house.provider(upstream)
         upstream.models = numbered(*left)

@@ -330,6 +330,22 @@ def test_a_component_hears_of_its_own_setting_only(admin):
     assert told == [120.0, 600.0]
 
 
+def test_rechecks_are_off_or_not_too_often_and_a_variable_fixes_them(admin, environ):
+    """settings 65b"""
+    words = "provider_recheck_interval must be 0s or at least 5s"
+    response = admin.put(URL, {"provider_recheck_interval": "2s"})
+    assert (response.status_code, text(response)) == (400, words)
+    for value, seconds in (("0", 0), ("5s", 5)):
+        assert admin.put(URL, {"provider_recheck_interval": value}).status_code == 200
+        assert options.current()[catalogue.PROVIDER_RECHECK_INTERVAL] == seconds
+    environ["PROVIDER_RECHECK_INTERVAL"] = "30"
+    snapshots.refresh_all()
+    response = admin.put(URL, {"provider_recheck_interval": "5s"})
+    words = "provider_recheck_interval is fixed by environment variable PROVIDER_RECHECK_INTERVAL"
+    assert (response.status_code, text(response)) == (409, words)
+    assert options.current()[catalogue.PROVIDER_RECHECK_INTERVAL] == 30
+
+
 def test_a_setting_fixed_by_the_environment_answers_409(admin, environ):
     """settings 65a"""
     environ["FAILOVER_MAX_ATTEMPTS"] = "2"

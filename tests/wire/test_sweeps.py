@@ -106,3 +106,36 @@ def test_a_model_that_keeps_failing_makes_its_provider_degraded(home):
     home.a.script(answer("hi"))
     assert after(3) == ({200}, "degraded")
     assert after(1) == ({200}, "healthy")
+
+
+def test_whoever_can_not_be_listed_still_serves_and_keeps_its_place(home):
+    """part of providers 57, part of circuit-breaker 73. All but the balancing strategies, which are not there yet."""
+    home.settings(**DISCOVERY)
+    first, second = home.ids["Alpha"], home.ids["Beta"]
+    home.a.route("GET", "/v1/models", status(401))
+    home.settings(discovery_interval="1s")
+    try:
+        assert eventually(lambda: facts(home.product, first)["inventory_stale"], 30)
+    finally:
+        home.settings(discovery_interval="0")
+    shown = facts(home.product, first)
+    assert (shown["health"], shown["model_count"]) == ("degraded", 1)
+    assert not facts(home.product, second)["inventory_stale"]
+    assert {"Alpha/glm-4.6", "hotel/glm-4.6"} <= {model.id for model in home.client.models.list()}
+    home.a.script(status(503, {"error": {"message": "alpha is down"}}))
+    home.b.script(answer("from beta"))
+    home.settings(server_error_retry_enabled="false")
+    refused = home.ask("Alpha/glm-4.6")
+    assert refused.status_code in (502, 503) and "not found" not in refused.text
+    home.a.script(answer("from alpha"))
+
+    def served(model: str) -> str:
+        return home.ask(model).json()["choices"][0]["message"]["content"]
+
+    assert served("Alpha/glm-4.6") == "from alpha"
+    assert served("hotel/glm-4.6") == "from alpha", "the operator's order is not touched"
+    home.admin("PUT", f"/api/failover-groups/{home.group['id']}", json={"group_enabled": False})
+    assert served("glm-4.6") == "from beta", "a bare name asks the fresh inventory first"
+    home.a.route("GET", "/v1/models", reply(200, {"data": [{"id": "glm-4.6"}]}))
+    home.admin("POST", f"/api/providers/{first}/discover")
+    assert served("glm-4.6") == "from alpha", "and at once in the order of creation again"
