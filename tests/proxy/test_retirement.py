@@ -347,6 +347,37 @@ def test_an_embedding_model_is_asked_for_one_vector(house: House):
     assert house.strikes == 0
 
 
+@pytest.mark.parametrize(
+    ("body", "strikes"),
+    [
+        ({"type": "error", "error": {"type": "not_found_error", "message": "model: m"}}, 1),
+        ({"id": "1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hi"}]}, 0),
+    ],
+)
+def test_a_probe_speaks_the_dialect_of_the_traffic(house: House, body: dict[str, object], strikes: int):
+    Provider.objects.update(provider_type="anthropic-messages")
+    world.ready()
+    refused = reply(404, {"type": "error", "error": {"type": "not_found_error", "message": "model: m"}})
+    house.up.script(refused, reply(404 if strikes else 200, body), model="m")
+    assert house.ask() == 404
+    house.follow()
+    asked, probe = house.up.calls[:2]
+    assert asked.path == probe.path == "/v1/messages"
+    assert probe.json["max_tokens"] == 64 and probe.json["messages"][0]["role"] == "user"
+    assert house.strikes == strikes and len(house.told("model.auto_disabled_gone")) == 0
+
+
+def test_a_refusal_inside_a_200_counts_as_one(house: House):
+    Provider.objects.update(provider_type="minimax")
+    world.ready()
+    said = {"base_resp": {"status_code": 2013, "status_msg": "invalid params, unknown model 'm'"}}
+    house.up.script(reply(200, said), model="m")
+    house.up.models = ["other"]
+    house.ask()
+    house.follow()
+    assert not house.model.enabled
+
+
 # -- the write
 
 
