@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from modelhotel import config_store
 from providers import cache, control
 from providers.models import Provider, QuotaSnapshot
 from providers.quota import store
@@ -368,3 +369,20 @@ def test_a_saved_reserve_is_judged_before_the_answer(
     for change in ({"quota_reserve_percent": 20}, {"name": "Other"}, {"quota_reserve_percent": 0}):
         api.put(f"/providers/{made['id']}", change)
     assert seen == [0]
+
+
+def test_what_is_remembered_of_a_shape_is_no_setting(
+    api: Api, provider_a: FakeProvider, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither read nor written through the settings, and gone with the provider."""
+    monkeypatch.setattr("providers.ports.notes", config_store)
+    made = kimi(api, provider_a)
+    usage(provider_a, reply(200, OK))
+    api.post("/providers/refresh-quotas")
+    key = f"_quota_schema_{made['id']}"
+    assert "usage.limit" in (config_store.load_note(key) or "")
+    refused = api.put("/settings", {key: "x"})
+    assert (refused.status_code, refused.content.decode()) == (400, f"unknown setting: {key}")
+    assert "_quota_schema_" not in api.get("/settings").content.decode()
+    api.delete(f"/providers/{made['id']}")
+    assert config_store.load_note(key) is None
