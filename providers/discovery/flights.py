@@ -2,9 +2,9 @@
 
 import queue
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Generic, TypeVar
 
 from providers import control
@@ -57,6 +57,32 @@ class Flights(Generic[T]):
                 flight.set_exception(problem or RuntimeError("the scan gave no result"))
             else:
                 flight.set_result(landing.result)
+
+
+class Claims(Generic[T]):
+    """The scans of several providers: *own* are to be landed by whoever claimed them, *others* run already."""
+
+    def __init__(self, flights: Flights[T], provider_ids: Iterable[str]) -> None:
+        self._flights = flights
+        self.own: dict[str, Future[T]] = {}
+        self.others: dict[str, Future[T]] = {}
+        for provider_id in provider_ids:
+            flight, mine = flights.claim(provider_id)
+            (self.own if mine else self.others)[provider_id] = flight
+
+    def __enter__(self) -> "Claims[T]":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        """What was not landed can be scanned again."""
+        for provider_id in list(self.own):
+            with self.landing(provider_id):
+                pass
+
+    def landing(self, provider_id: str) -> "AbstractContextManager[Landing[T]]":
+        """:meth:`Flights.landing`; the result, rows and all, is kept here no longer."""
+        del self.own[provider_id]
+        return self._flights.landing(provider_id)
 
 
 class Inbox(Generic[T]):

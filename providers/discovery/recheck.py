@@ -4,7 +4,7 @@ from django.db.models import Q
 
 from providers.cache import row_of
 from providers.discovery import inventory
-from providers.discovery.flights import Inbox
+from providers.discovery.flights import Claims, Inbox
 from providers.discovery.listing import Fetched
 from providers.discovery.scan import RECHECK, SCANNER, Scanner, cut_off
 from providers.models import Provider
@@ -33,29 +33,20 @@ class Rechecker:
         if self._stopped:
             return
         rows = {str(row.pk): row for row in failing()}
-        for provider_id in list(rows):
-            _, mine = self._scanner.flights.claim(provider_id)
-            if mine:
-                inbox.ask(provider_id, self._scanner.fetch(row_of(rows[provider_id]), RECHECK_SECONDS))
         still = []
-        while inbox.waiting:
-            provider_id, fetched = inbox.take()
-            if self._land(rows[provider_id], fetched):
-                still.append(provider_id)
+        with Claims(self._scanner.flights, rows) as claims:
+            for provider_id in claims.own:
+                inbox.ask(provider_id, self._scanner.fetch(row_of(rows[provider_id]), RECHECK_SECONDS))
+            while inbox.waiting:
+                provider_id, fetched = inbox.take()
+                with claims.landing(provider_id) as landing:
+                    row = rows[provider_id]
+                    landing.result = self._scanner.write(row, fetched, RECHECK) if fetched else cut_off(row)
+                    if fetched and fetched.failed:
+                        still.append(provider_id)
         # Judged together: one that came back in this round is the alternative of those that did not.
         if still:
             inventory.after_single(still)
-
-    def _land(self, row: Provider, fetched: Fetched | None) -> bool:
-        """True when the provider still fails."""
-        failed = False
-        with self._scanner.flights.landing(str(row.pk)) as landing:
-            if fetched is None:
-                landing.result = cut_off(row)
-            else:
-                landing.result = self._scanner.write(row, fetched, RECHECK)
-                failed = fetched.failed
-        return failed
 
     def stop(self) -> None:
         """Cut off what is asked, for good. From any thread."""

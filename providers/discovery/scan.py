@@ -18,7 +18,7 @@ from modelhotel.core.faults import Refusal
 from providers import control, ports
 from providers.cache import ProviderRow, row_of
 from providers.discovery import inventory, store
-from providers.discovery.flights import Flights, Inbox
+from providers.discovery.flights import Claims, Flights, Inbox
 from providers.discovery.listing import Fetched, fetch
 from providers.keyring import KEYRING
 from providers.model_verbs import parse_id
@@ -140,25 +140,30 @@ class Scanner:
         *names*: these alone. *tell* hears of each result as it comes.
         """
         rows = {key: row for key, row in scannable().items() if not names or row.name in names}
-        claims = {key: self.flights.claim(key) for key in rows}
-        mine = [key for key, (_, own) in claims.items() if own]
         inbox, slots = Inbox[Fetched](), asyncio.Semaphore(AT_ONCE)
-        for key in mine:
-            inbox.ask(key, self._in_turn(row_of(rows[key]), slots))
-        while inbox.waiting:
-            key, fetched = inbox.take()
-            with self.flights.landing(key) as landing:
-                landing.result = self.write(rows[key], fetched, MANUAL) if fetched else cut_off(rows[key])
-            tell(self.settled(claims[key][0], rows[key]))
-        results = {key: self.settled(flight, rows[key]) for key, (flight, _) in claims.items()}
-        for key in results.keys() - set(mine):
+        results: dict[str, Result] = {}
+
+        def done(key: str, flight: "Future[Result]") -> None:
+            results[key] = self.settled(flight, rows[key])
             tell(results[key])
+
+        with Claims(self.flights, rows) as claims:
+            for key in claims.own:
+                inbox.ask(key, self._in_turn(row_of(rows[key]), slots))
+            while inbox.waiting:
+                key, fetched = inbox.take()
+                flight = claims.own[key]
+                with claims.landing(key) as landing:
+                    landing.result = self.write(rows[key], fetched, MANUAL) if fetched else cut_off(rows[key])
+                done(key, flight)
+            for key, flight in claims.others.items():
+                done(key, flight)
         failed = {key: one.failed for key, one in results.items() if one.error != INTERRUPTED}
         if names:
             inventory.after_single([key for key, bad in failed.items() if bad])
         else:
             inventory.after_sweep(failed)
-        return list(results.values())
+        return [results[key] for key in rows]
 
     @staticmethod
     def settled(flight: "Future[Result]", row: Provider) -> Result:

@@ -158,10 +158,12 @@ class Recorded:
 def record_misses(provider: Provider, known: frozenset[str], confirmed: misses.Confirmed, began: datetime) -> Recorded:
     """Judge the models of *known* (on when the scan began) and write the verdict, all of it or nothing.
 
-    What another scan saw, or an operator switched off, since *began* is left alone. Raises DatabaseError.
+    What another scan saw, or an operator switched off, since *began* is left alone, and so is a provider that takes no
+    part in discovery any more. Raises DatabaseError.
     """
     with transaction.atomic():
-        if not Provider.objects.select_for_update().filter(pk=provider.pk).exists():
+        taking_part = Provider.objects.filter(pk=provider.pk, enabled=True, autodiscovery_enabled=True)
+        if not taking_part.select_for_update().exists():
             return Recorded()
         on = Model.objects.select_for_update().filter(provider=provider, enabled=True)
         rows = {

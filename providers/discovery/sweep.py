@@ -20,13 +20,14 @@ from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.events import Severity
 from providers.cache import ProviderRow, row_of
 from providers.discovery import claims, inventory, journal, merge, misses, prune, store
-from providers.discovery.flights import Inbox
+from providers.discovery.flights import Claims, Inbox
 from providers.discovery.listing import Fetched
 from providers.discovery.misses import Confirmed, Verdict
 from providers.discovery.scan import (
     AT_ONCE,
     SCANNER,
     SWEEP,
+    Result,
     Scanner,
     cut_off,
     scannable,
@@ -110,21 +111,20 @@ class Sweeper:
         self._inbox = inbox
         if self._stopped:
             inbox.cancel()
-        claimed = {provider_id: self._scanner.flights.claim(provider_id) for provider_id in rows}
-        for provider_id, (_, mine) in claimed.items():
-            if mine:
+        with Claims(self._scanner.flights, rows) as claims:
+            for provider_id in claims.own:
                 inbox.ask(provider_id, self._list(row_of(rows[provider_id]), slots))
-        while inbox.waiting:
-            provider_id, answer = inbox.take()
-            one = swept[provider_id]
-            if isinstance(answer, Confirmed):
-                self._record(one, answer, began)
-            elif not one.landed:
-                listed = self._land(one, answer)
-                if listed is not None:
-                    self._prove(one, listed, began, slots)
-        for provider_id, (flight, mine) in claimed.items():
-            if not mine:  # somebody else's scan: it proves nothing, but says how the provider is
+            while inbox.waiting:
+                provider_id, answer = inbox.take()
+                one = swept[provider_id]
+                if isinstance(answer, Confirmed):
+                    self._record(one, answer, began)
+                elif not one.landed:
+                    listed = self._land(one, answer, claims)
+                    if listed is not None:
+                        self._prove(one, listed, began, slots)
+            for provider_id, flight in claims.others.items():
+                # Somebody else's scan: it proves nothing, but says how the provider is.
                 swept[provider_id].failed = Scanner.settled(flight, rows[provider_id]).failed
         return swept
 
@@ -132,11 +132,11 @@ class Sweeper:
         async with slots:
             return await self._scanner.fetch(row)
 
-    def _land(self, one: Swept, fetched: Fetched | None) -> frozenset[str] | None:
+    def _land(self, one: Swept, fetched: Fetched | None, claims: Claims[Result]) -> frozenset[str] | None:
         """Write a listing; whoever waits for this provider's scan has it now. The ids it named; None: it is lost."""
         one.landed, one.cut = True, fetched is None
         listed: frozenset[str] | None = None
-        with self._scanner.flights.landing(str(one.row.pk)) as landing:
+        with claims.landing(str(one.row.pk)) as landing:
             if fetched is None:
                 landing.result = cut_off(one.row)
             else:

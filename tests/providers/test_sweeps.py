@@ -9,6 +9,7 @@ from django.db import DatabaseError
 from modelhotel.core import events
 from providers import cache
 from providers.discovery import claims, inventory, journal, prune, scan, store
+from providers.discovery.recheck import Rechecker
 from providers.models import DiscoveryChange, Model, Provider
 from tests.providers.conftest import Api, Ports
 from tests.providers.sweeping import House, beside, listing, numbered, of_type, provider_row, streaks, types
@@ -563,3 +564,40 @@ def test_a_provider_deleted_during_its_sweep_is_forgotten(house: House):
         house.before_confirmation = [delete]
         assert types(house.sweep()) == ["discovery.complete"]
     assert Model.objects.count() == 0
+
+
+def test_a_provider_that_leaves_discovery_during_its_sweep_is_not_judged(house: House):
+    """part of providers 39. Switched over while its missing model is being confirmed."""
+    with FakeProvider(models=["a", "b"]) as upstream:
+        house.provider(upstream)
+        upstream.models = ["b"]
+        house.sweep()
+        house.before_confirmation = [
+            lambda: beside(lambda: Provider.objects.update(autodiscovery_enabled=False)).join(10)
+        ]
+        house.sweep()
+    assert streaks() == {"a": (True, 1), "b": (True, 0)}
+
+
+@pytest.mark.parametrize("room", ["sweep", "recheck", "scan"])
+def test_a_scan_that_breaks_off_leaves_every_provider_free_for_the_next(
+    house: House, monkeypatch: pytest.MonkeyPatch, room: str
+):
+    runs = {
+        "sweep": lambda: house.sweeper.run("Scheduled"),
+        "recheck": Rechecker().run,
+        "scan": scan.SCANNER.every,
+    }
+    with FakeProvider(models=["a"]) as upstream:
+        house.provider(upstream, name="one")
+        house.provider(upstream, name="two")
+        Provider.objects.update(last_model_fetch_error="HTTP 500")
+        with monkeypatch.context() as patch:
+            patch.setattr(f"providers.discovery.{room}.row_of", lambda row: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                runs[room]()
+        assert len(scan.SCANNER.flights) == 0
+        upstream.forget()
+        runs[room]()
+        assert len(upstream.requests) == 2
+    assert not Provider.objects.exclude(last_model_fetch_error="").exists()
