@@ -305,6 +305,26 @@ def test_a_card_tests_its_connection_and_says_why_it_failed(hotel, page):
         assert KEY not in page.content()
 
 
+def test_a_card_asks_a_model_on_the_way_that_requests_take(hotel, page):
+    with FakeProvider(["text-embedding-3-small", "talk"]) as fake:
+        fake.script(answer("hello"), status(402, {"error": {"message": "pay first"}}))
+        made = add(hotel, "Asked", fake.url)
+        page.goto(f"{hotel.url}{PAGE}")
+        told = card(page, "Asked").get_by_role("status")
+        page.get_by_role("button", name="Test Asked").click()
+        expect(told).to_contain_text("It works: 2 models in")
+        expect(page.get_by_role("button", name="Ask a model")).to_have_count(0)  # none is known yet
+        hotel.product.api("POST", f"/api/providers/{made}/discover")
+        page.get_by_role("button", name="Test Asked").click()
+        page.get_by_role("button", name="Ask a model").click()
+        expect(told).to_contain_text("talk answered in")
+        assert [call.json["model"] for call in fake.calls] == ["talk"]
+        page.get_by_role("button", name="Test Asked").click()
+        page.get_by_role("button", name="Ask a model").click()
+        expect(told).to_contain_text("talk failed after")
+        expect(told).to_contain_text("pay first")
+
+
 def test_a_discovery_shows_what_it_found_and_what_is_missing(hotel, rough_page):
     page = rough_page
     with FakeProvider(["old", "stays"]) as fake:

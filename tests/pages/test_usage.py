@@ -119,6 +119,12 @@ def test_the_sidebar_tells_on_every_page_what_is_left_and_can_be_hidden(hotel, p
     expect(pills.get_by_role("listitem")).to_have_count(2)
     hotel.product.api("PUT", f"/api/providers/{stored_id(hotel, 'Purse')}", json={"enabled": False})
     expect(pills.get_by_role("listitem")).to_have_count(1)
+    page.goto(f"{hotel.url}/settings/")
+    page.get_by_label("Usage in the sidebar").select_option(label="hidden")
+    page.reload()
+    expect(page.get_by_label("Usage in the sidebar")).to_have_value("true")
+    expect(pills.get_by_role("button", name="Show the usage")).to_be_visible()
+    expect(pills.get_by_role("listitem")).to_have_count(0)
 
 
 def stored_id(hotel: Any, name: str) -> str:

@@ -203,6 +203,7 @@ class Page {
     return {
       edit: (row) => this.#open({ provider: row }),
       test: (row) => this.#run(row, "Testing the connection…", () => this.#test(row)),
+      ask: (row) => this.#run(row, "Asking a model…", () => this.#ask(row)),
       discover: (row) => this.#run(row, "Asking for its models…", () => this.#discover(row, false)),
       toggle: (row, button) => this.#toggle(row, button),
       remove: (row) => this.#remove(row),
@@ -260,8 +261,19 @@ class Page {
   async #test(row) {
     const found = await api("POST", `/api/providers/${row.id}/test`);
     const took = duration(found.duration_ms);
-    if (found.success) return { tone: "good", text: `It works: ${many(found.models, "model")} in ${took}.` };
+    if (found.success) return { tone: "good", text: `It works: ${many(found.models, "model")} in ${took}.`, ask: true };
     return { tone: "bad", text: `Failed after ${took}: ${found.error}`, error: found.error };
+  }
+
+  /** A question to one of its models, built and sent as a request of a client is. */
+  async #ask(row) {
+    const models = (await api("GET", `/api/models${query({ provider_id: row.id })}`)).filter((one) => one.enabled);
+    const model = models.find((one) => one.modality === "chat") || models[0];
+    if (!model) return { tone: "warn", text: "None of its models is enabled." };
+    const found = await api("POST", `/api/models/${model.id}/test`);
+    const took = duration(found.duration_ms);
+    if (found.success) return { tone: "good", text: `${model.model_id} answered in ${took}.` };
+    return { tone: "bad", text: `${model.model_id} failed after ${took}: ${found.error}`, error: found.error };
   }
 
   async #discover(row, first) {

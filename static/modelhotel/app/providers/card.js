@@ -114,10 +114,14 @@ function problems(provider) {
 }
 
 /** The line under the buttons: a test or scan that runs, or how it ended. */
-function outcome(state) {
+function outcome(provider, state, acts) {
   const line = h("p", { class: "mh-outcome", role: "status", dataset: { tone: state ? state.tone : "muted" } });
-  if (state) line.append(state.text, ...(state.error && hintOf(state.error) ? [h("span", { class: "mh-why" }, ` ${hintOf(state.error)}`)] : []));
-  return line;
+  if (!state) return line;
+  const hint = state.error && hintOf(state.error);
+  line.append(state.text, ...(hint ? [h("span", { class: "mh-why" }, ` ${hint}`)] : []));
+  if (!state.ask || !provider.enabled || !provider.model_count) return line;
+  const ask = { type: "button", class: "mh-btn mh-btn-quiet mh-small", dataset: { act: "ask" }, title: "One small question, on the way that requests take", on: { click: () => acts.ask(provider) } };
+  return h("div", { class: "mh-outcome-more" }, line, h("button", ask, "Ask a model"));
 }
 
 function buttons(provider, acts, busy) {
@@ -188,6 +192,6 @@ export function card(provider, { kind, circuits, acts, state, quota = null, look
     ),
     problems(provider),
     acts && buttons(provider, acts, busy),
-    acts && outcome(state),
+    acts && outcome(provider, state, acts),
   );
 }
