@@ -32,12 +32,13 @@ class VertexExpress(Kind):
         async def offered(model_id: str) -> bool:
             url = f"{self.gemini_root(base_url)}/models/{quote(model_id, safe='')}:countTokens"
             try:
-                await http.post(url, self.headers(key), _WORD)
+                counted = await http.post(url, self.headers(key), _WORD)
             except ListingError as problem:
                 if problem.status in (0, 401, 403):
                     raise
                 return False
-            return True
+            # A 200 of somebody in between counts nothing.
+            return isinstance(counted, dict) and "totalTokens" in counted
 
         candidates = catalog.ids(CANDIDATES)
         answers = await at_most(PARALLEL, candidates, offered)

@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.upstream.server import html, reply
 from tests.upstream.vendors import BY_KIND, SAID, Vendor
 from tests.upstream.vendors.world import World
-from tests.wire.product import Product
+from tests.wire.product import Product, eventually
 
 #: What a client sends beside its messages: things that some vendors refuse.
 ASKED = {"reasoning_effort": "low", "top_k": 3, "temperature": 0.5}
@@ -142,3 +143,96 @@ def test_a_dead_key_is_said_and_costs_no_model(town: Town, kind: str):
     assert set(rows) == kept and all(row["enabled"] for row in rows.values())
     assert town.discovered(kind) == kept and town.shown(kind)["health"] == "healthy"
     assert WRONG not in town.product.output
+
+
+NOT_LISTINGS = {
+    "a web page": html(200, "<html><body>Sign in to continue</body></html>"),
+    "an error inside a 200": reply(200, {"error": {"message": "try again later"}}),
+    "empty lists": reply(200, {"data": [], "models": [], "value": []}),
+    "lists of nonsense": reply(200, {"data": [1, None, {}], "models": [[], {"id": 4}], "value": ["x"]}),
+    "a closed door": reply(403, {"error": {"message": "forbidden"}}),
+}
+
+
+@pytest.mark.parametrize("case", NOT_LISTINGS)
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_whatever_stands_in_a_listings_place_costs_no_model(town: Town, kind: str, case: str):
+    """part of providers 28"""
+    town.provider(kind)
+    vendor, kept = town.vendor(kind), set(town.models(kind))
+    vendor.instead = NOT_LISTINGS[case]
+    try:
+        status = town.product.api("POST", f"/api/providers/{town.ids[kind]}/discover").status_code
+        shown = town.shown(kind)
+        rows = town.models(kind)
+        served = town.ask(f"{called(kind)}/{vendor.model}")
+    finally:
+        vendor.instead = None
+    # xAI closes its listing to keys that may chat: what its catalog knows is all there is then.
+    if (kind, case) != ("xai", "a closed door"):
+        assert status in (200, 500) and shown["last_model_fetch_error"] and shown["health"] == "degraded"
+    assert set(rows) == kept and all(row["enabled"] for row in rows.values())
+    assert served.status_code == 200
+    assert town.discovered(kind) == kept and town.shown(kind)["health"] == "healthy"
+
+
+#: Kind -> what pins the circuit after one refusal in the vendor's own words, and the phrase that is told of it. ``""``:
+#: nothing says that more than this request was refused, or for how long.
+REFUSED = {
+    "openai": ("account", "insufficient_quota"),
+    "anthropic": ("response", ""),
+    "anthropic-messages": ("response", ""),
+    "google": ("account", "exceeded your current quota"),
+    "vertex-express": ("", ""),
+    "openrouter": ("response", ""),
+    "deepseek": ("response", ""),
+    "azure": ("", ""),
+    "bedrock": ("", ""),
+    "xai": ("", ""),
+    "cohere": ("", ""),
+    "zai-coding": ("advisor", "usage limit reached"),
+    "kimi-code": ("", ""),
+    "minimax": ("advisor", "insufficient balance"),
+    "nanogpt": ("", ""),
+    "neuralwatt": ("advisor", ""),
+    "opencode-zen": ("", ""),
+    "opencode-go": ("advisor", "usage limit reached"),
+    "ollama-cloud": ("response", "session usage limit"),
+}
+HEALTHY = "custom"  # needs no key and has nothing to spend
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_group_goes_past_a_vendor_that_refuses_in_its_own_words_and_comes_back(town: Town, kind: str):
+    provider, other = town.provider(kind), town.provider(HEALTHY)
+    vendor, (pinned, phrase) = town.vendor(kind), REFUSED[kind]
+    rows = {**town.models(HEALTHY), **town.models(kind)}
+    entries = [rows[vendor.model]["id"], rows[town.vendor(HEALTHY).model]["id"]]
+    name = f"past-{kind}"
+    town.admin("POST", "/api/failover-groups", json={"display_model": name, "entry_ids": entries})
+
+    def circuit() -> dict[str, Any]:
+        told = town.admin("GET", "/api/failover-groups/circuit-breaker-status?detail=1").json().get("providers", [])
+        circuits = [one for row in told if row["provider_id"] == provider for one in row["circuits"]]
+        return next((one for one in circuits if one["model"] == vendor.model), {})
+
+    vendor.spend()
+    try:
+        before = len(vendor.chats)
+        answer = town.ask(f"hotel/{name}")
+        assert answer.status_code == 200 and answer.json()["choices"][0]["message"]["content"] == SAID
+        assert len(vendor.chats) == before + 1
+        assert eventually(lambda: circuit().get("pin_source", "") == pinned), circuit()
+        assert (circuit().get("state") == "open") is bool(pinned)
+        cap = town.shown(kind)["last_cap"]
+        assert (cap["phrase"] if cap else "") == phrase
+        direct = town.ask(f"{called(kind)}/{vendor.model}", stream=True)
+        assert direct.status_code >= 400 and vendor.key not in direct.text
+    finally:
+        vendor.top_up()
+    town.admin("POST", "/api/providers/refresh-quotas")
+    assert circuit().get("pin_source", "") != "advisor"
+    town.admin("POST", f"/api/failover-groups/circuit-breaker/{provider}/reset")
+    before = len(vendor.chats)
+    assert town.ask(f"hotel/{name}").status_code == 200
+    assert len(vendor.chats) == before + 1 and other

@@ -44,8 +44,8 @@ def millis(moment: datetime) -> int:
 
 
 class Vendor:
-    """*spent* is the state of its allowance; :meth:`top_up` ends it. *requests* are those that reached it, in order,
-    each with the whole address in ``extra["url"]``."""
+    """*spent* is the state of its allowance; :meth:`top_up` ends it. *instead*: what is answered to everything but a
+    chat. *requests* are those that reached it, in order, each with the whole address in ``extra["url"]``."""
 
     kind: ClassVar[str]
     #: What an operator enters; the places (scheme, host and a start of the path) that this vendor answers for.
@@ -73,6 +73,7 @@ class Vendor:
 
     def __init__(self) -> None:
         self.spent = False
+        self.instead: Behaviour | None = None
         self.requests: list[Recorded] = []
 
     def spend(self) -> None:
@@ -117,6 +118,8 @@ class Vendor:
 
     def answer(self, request: Recorded) -> Behaviour:
         self.requests.append(request)
+        if self.instead is not None and request.extra["url"] not in (self.chat_url, self.stream_url):
+            return self.instead
         free = _found(self.free(), request)
         if free is not None:
             return free(request)

@@ -1,5 +1,6 @@
 """Servers of one's own, on loopback: they say who they are, and answer OpenAI's endpoints beside their own."""
 
+import re
 from typing import Any, ClassVar
 
 from tests.upstream.behaviours import Behaviour, Recorded, reply
@@ -136,7 +137,7 @@ class LMStudio(Local):
 
     def answer(self, request: Recorded) -> Behaviour:
         known = {path for _, path in self.routes()}
-        if request.path.replace(".", r"\.") not in known and request.path not in known:
+        if self.instead is None and not any(re.fullmatch(path, request.path) for path in known):
             self.requests.append(request)
             return reply(200, {"error": f"Unexpected endpoint or method. ({request.method} {request.path})"})
         return super().answer(request)

@@ -5,7 +5,7 @@ from typing import ClassVar
 from tests.providers.vendors import CLAUDE, GEMINI
 from tests.upstream.behaviours import Behaviour, Recorded, reply
 from tests.upstream.vendors.base import SAID, Item, Route, Vendor
-from tests.upstream.vendors_api import ANTHROPIC_ERRORS, generated, message, refused_by_anthropic, text
+from tests.upstream.vendors_api import generated, message, refused_by_anthropic, text
 
 SNAPSHOT = "claude-sonnet-4-5-20250929"
 _OLD = {"type": "model", "id": "claude-3-haiku-20240307", "display_name": "Claude Haiku 3"}
@@ -54,7 +54,7 @@ class Anthropic(Vendor):
 
     def exhausted(self) -> Behaviour:
         said = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing."
-        return reply(400, {"type": "error", "error": {"type": ANTHROPIC_ERRORS[400], "message": said}})
+        return reply(402, {"type": "error", "error": {"type": "billing_error", "message": said}})
 
     def said(self, request: Recorded) -> Behaviour:
         return message(text(SAID))

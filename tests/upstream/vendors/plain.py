@@ -96,6 +96,10 @@ class Azure(OpenAILike):
             ("POST", "/openai/v1/chat/completions"): self.completions,
         }
 
+    def exhausted(self) -> Behaviour:
+        said = "Your requests have exceeded token rate limit of your current pricing tier. Please retry after 1 second."
+        return reply(429, {"error": {"code": "RateLimitReached", "message": said}}, headers={"retry-after": "1"})
+
     def unauthorised(self) -> Behaviour:
         said = "Access denied due to invalid subscription key or wrong API endpoint."
         return reply(401, {"error": {"code": "401", "message": said}})
@@ -116,6 +120,9 @@ class Bedrock(OpenAILike):
     )
     listed = frozenset({"openai.gpt-oss-120b"})
     sent: ClassVar = {"reasoning_effort": "low", "top_k": 3}
+
+    def exhausted(self) -> Behaviour:
+        return refusal(429, "Too many tokens per day, please wait before trying again.", "throttling_error")
 
 
 class XAI(OpenAILike):
@@ -142,6 +149,10 @@ class XAI(OpenAILike):
             ("GET", "/v1/models"): fixed(listing(entry("grok-4-0709", "xai"), entry("grok-2-image-1212", "xai"))),
             ("POST", "/v1/chat/completions"): self.completions,
         }
+
+    def exhausted(self) -> Behaviour:
+        said = "Your team has either used all available credits or reached its monthly spending limit."
+        return reply(403, {"code": "The caller does not have permission", "error": said})
 
     def unauthorised(self) -> Behaviour:
         said = "Incorrect API key provided: xa***. You can obtain an API key from https://console.x.ai."
@@ -177,6 +188,11 @@ class Cohere(OpenAILike):
         page = pages.get(request.target.partition("?")[2])
         native = request.extra["url"].startswith("https://api.cohere.com/")
         return reply(200, page) if page and native else reply(400, {"message": "invalid request"})
+
+    def exhausted(self) -> Behaviour:
+        return reply(
+            429, {"id": "a1", "message": "You are using a Trial key, which is limited to 1000 API calls / month."}
+        )
 
     def unauthorised(self) -> Behaviour:
         return reply(401, {"id": "a1", "message": "invalid api token"})

@@ -317,6 +317,10 @@ class OpenCodeZen(OpenAILike):
         gemini = r"/zen/v1/models/gemini-3-flash:(generateContent|streamGenerateContent)"
         return {**super().routes(), ("POST", gemini): self.chat}
 
+    def exhausted(self) -> Behaviour:
+        error = {"type": "CreditsError", "message": "Insufficient balance. Manage your billing at opencode.ai"}
+        return reply(401, {"type": "error", "error": error})
+
     def said(self, request: Recorded) -> Behaviour:
         return generated({"text": SAID}) if "/models/" in request.path else answer(SAID)
 
