@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tests.fuzz import bodies, gemini, messages, responses, streams
+from tests.fuzz import bodies, gemini, messages, quotas, responses, streams
 
 
 class Target(NamedTuple):
@@ -153,6 +153,7 @@ TARGETS: dict[str, Target] = {
     "http": Target(bodies.http, HTTP),
     "errors": Target(bodies.error, ERRORS),
     "ratelimit": Target(bodies.rate_limit, RATE_LIMITS),
+    "quotas": Target(quotas.run, quotas.SEEDS),
     "thoughtsig": Target(bodies.signature, (b"toolu_1_thoughtsig_c2ln", b"call_thoughtsig_YQ_thoughtsig_YQ")),
     "secrecy": Target(bodies.guard, (b"a " + KEY + b" b " + KEY[:9] + KEY, KEY[:6] + KEY[:12] + b"sk-ups")),
     **{f"messages.{run.__name__}": Target(run, MESSAGES[run.__name__]) for run in messages.ALL},
