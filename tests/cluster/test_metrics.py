@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.upstream.server import Hold, answer, status
+from tests.upstream.server import FakeProvider, Hold, answer, reply, status
 from tests.wire.house import GROUP, MODEL, House, house
 from tests.wire.product import REDIS, eventually, fresh_postgres
 from tests.wire.scraping import Numbers, numbers
@@ -135,3 +135,42 @@ def test_the_process_is_the_node_with_all_its_workers(several: House):
     found = scrape(several)
     assert found.of("process_resident_memory_bytes") > WORKERS * 30e6
     assert found.series("python_info")
+
+
+def test_a_quota_is_the_same_whoever_answers_and_its_circuit_is_everybodys(several: House):
+    """The reading is the database's: shown once, not once per worker. One worker judges it for all."""
+    counter = {"limit": "100", "resetTime": "2999-01-01T00:00:00Z"}
+    said = {"usage": {**counter, "used": "80", "remaining": "20"}}
+
+    def admin(method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        code, text = call(several, method, path, "t0ken", body)
+        assert code < 300, (path, code, text)
+        found: dict[str, Any] = json.loads(text or "{}")
+        return found
+
+    def dark() -> set[bool]:
+        """What the workers say of the provider; each of sixteen answers comes from any of them."""
+        found = set()
+        for _ in range(16):
+            rows = admin("GET", "/api/failover-groups/circuit-breaker-status?detail=1").get("providers", [])
+            found.add(any(row["provider_id"] == made and row["provider_open"] for row in rows))
+        return found
+
+    with FakeProvider() as kimi:
+        kimi.route("GET", "/v1/usages", lambda wire: reply(200, said)(wire))
+        body = {"name": "Kimi", "provider_type": "kimi-code", "base_url": kimi.url, "api_key": "sk-kimi-0123456789"}
+        made = admin("POST", "/api/providers", body)["id"]
+        labels = {"provider": "Kimi", "provider_id": made, "window": "cycle"}
+        ratio = "modelhotel_provider_quota_used_ratio"
+        admin("POST", "/api/providers/refresh-quotas")
+        assert {scrape(several).of(ratio, **labels) for _ in range(8)} == {0.8}
+        assert dark() == {False}
+        said["usage"] = {**counter, "used": "100"}
+        admin("POST", "/api/providers/refresh-quotas")
+        assert eventually(lambda: dark() == {True})
+        assert {scrape(several).of(ratio, **labels) for _ in range(8)} == {1.0}
+        said["usage"] = {**counter, "used": "1", "remaining": "99"}
+        admin("POST", "/api/providers/refresh-quotas")
+        assert eventually(lambda: dark() == {False})
+        admin("DELETE", f"/api/providers/{made}")
+        assert not scrape(several).series(ratio)
