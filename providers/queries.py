@@ -31,6 +31,8 @@ def provider_object(
 
     *total_tokens* None: not asked. *inflight_limit*: what the node has learned, None = nothing.
     """
+    circuits = ports.circuits.health(str(row.pk))
+    state, reason = health.verdict(health.refresh_failed(row), row.inventory_stale, model_count > 0, circuits)
     return {
         "id": str(row.pk),
         "name": row.name,
@@ -45,7 +47,8 @@ def provider_object(
         "inflight_limit": inflight_limit,
         "quota_reserve_percent": row.quota_reserve_percent,
         "last_cap": _cap_object(ports.circuits.last_cap(str(row.pk))),
-        "health": health.status(row, model_count > 0, ports.circuits.health(str(row.pk))),
+        "health": state,
+        "health_reason": reason,
         "inventory_stale": row.inventory_stale,
         "last_model_fetch_at": rfc3339(row.last_model_fetch_at),
         "last_model_fetch_error": row.last_model_fetch_error,

@@ -344,6 +344,7 @@ def test_a_discovery_shows_what_it_found_and_what_is_missing(hotel, rough_page):
         expect(card(page, "Scan")).to_contain_text("HTTP 404: nothing here")
         expect(card(page, "Scan")).to_contain_text("Last discoveryjust now failed")
         expect(card(page, "Scan")).to_contain_text("Degraded")
+        expect(card(page, "Scan")).to_contain_text("Healthlatest refresh failed, previous models still available")
         expect(card(page, "Scan")).to_contain_text("Stale inventory since")
 
 

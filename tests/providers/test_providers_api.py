@@ -55,6 +55,7 @@ def test_a_provider_is_created(api: Api, told: list[events.Event]):
         "inflight_limit": None,
         "last_cap": None,
         "health": "healthy",
+        "health_reason": "",
         "model_count": 0,
         "total_tokens": 0,
         "last_checked_at": None,

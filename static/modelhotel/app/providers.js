@@ -107,10 +107,16 @@ class Page {
   /** Whose quota nobody has read yet is asked once: the next reading of the gateway may be minutes away. */
   async #firstViews() {
     const fresh = this.rows.filter((row) => row.enabled && this.#kind(row)?.quota && !this.quotas.has(row.id) && !this.viewed.has(row.id));
+    if (!fresh.length) return;
     for (const row of fresh) this.viewed.add(row.id);
-    const asked = fresh.map((row) => api("GET", `/api/providers/${row.id}/${this.#kind(row).quota}`));
-    const answers = await Promise.allSettled(asked);
-    if (answers.length) await read().catch(quiet);
+    // A provider may take its time, and a browser has six connections for everything.
+    const lane = async () => {
+      for (let row = fresh.shift(); row; row = fresh.shift()) {
+        await api("GET", `/api/providers/${row.id}/${this.#kind(row).quota}`).catch(quiet);
+      }
+    };
+    await Promise.all([lane(), lane()]);
+    await read().catch(quiet);
   }
 
   #kind(row) {

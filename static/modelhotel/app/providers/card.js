@@ -32,7 +32,7 @@ export function when(iso) {
 function health(provider) {
   if (!provider.enabled) return chip("muted", "Disabled", { symbol: "block" });
   const [tone, text, symbol] = HEALTH[provider.health] || ["muted", provider.health, "help"];
-  return chip(tone, text, { symbol, title: "Whether its models can be listed and requests get through" });
+  return chip(tone, text, { symbol, title: provider.health_reason || "Its models can be listed, and requests get through" });
 }
 
 function circuitLines(row) {
@@ -184,6 +184,7 @@ export function card(provider, { kind, circuits, acts, state, quota = null, look
     h(
       "dl",
       { class: "mh-facts" },
+      provider.enabled && provider.health_reason && row("Health", provider.health_reason),
       key(provider, kind, readable),
       row("Last used", when(provider.last_used_at)),
       row("Last checked", when(provider.last_checked_at)),
