@@ -4,7 +4,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.upstream.server import FakeProvider, answer, reply, status
+from tests.pace import slower
+from tests.upstream.server import FakeProvider, answer, reply, silence, status
 from tests.wire.product import Product, eventually, manage
 from tests.wire.scraping import scrape
 
@@ -139,3 +140,26 @@ def test_whoever_can_not_be_listed_still_serves_and_keeps_its_place(home):
     home.a.route("GET", "/v1/models", reply(200, {"data": [{"id": "glm-4.6"}]}))
     home.admin("POST", f"/api/providers/{first}/discover")
     assert served("glm-4.6") == "from alpha", "and at once in the order of creation again"
+
+
+def test_a_stop_does_not_wait_for_a_provider_that_hangs(tmp_path: Path):
+    """In the middle of a sweep, and while another provider's missing model is being confirmed."""
+    with FakeProvider(models=["m"]) as hanging, FakeProvider(models=["m", "gone"]) as missing:
+        with Product(tmp_path) as product:
+            settings(product, **DISCOVERY)
+            provider(product, hanging, "Hanging")
+            provider(product, missing, "Missing")
+            hanging.route("GET", "/v1/models", silence())
+            missing.models = ["m"]
+            for upstream in (hanging, missing):
+                upstream.forget()
+            settings(product, discovery_interval="1s")
+            assert eventually(lambda: listings(hanging) == listings(missing) == 1, 30)
+            token, began = product.token, time.monotonic()
+            assert product.stop() == 0
+            assert time.monotonic() - began < 8 * slower()
+        hanging.route("GET", "/v1/models", status(401))
+        with Product(tmp_path, token=token) as product:
+            shown = {row["name"]: row for row in product.api("GET", "/api/providers").json()}
+            assert shown["Hanging"]["last_model_fetch_error"] == "", "it is not held against it"
+            assert not [row for row in product.api("GET", "/api/models").json() if not row["enabled"]]
