@@ -16,7 +16,7 @@ from providers.keyring import KEYRING
 from providers.kinds.base import Header, Http, ListingError, QuotaReader
 from providers.quota import shapes
 from providers.quota.shapes import Paths
-from providers.quota.store import KEY_REFUSED, NO_QUOTA, OK, Fetched, asked
+from providers.quota.store import KEY_REFUSED, NO_QUOTA, OK, Asked, Fetched, asked
 
 log = logging.getLogger("quota")
 
@@ -26,21 +26,25 @@ SECONDS = 30.0
 FAILURES, REST = 5, 300.0
 
 
+#: A provider by its id, with what it is asked by: another key or address starts with a clean slate.
+Account = tuple[str, Asked]
+
+
 class Fuse:
-    """Which providers are left alone. Instants are monotonic."""
+    """Which accounts are left alone. Instants are monotonic."""
 
     def __init__(self) -> None:
-        self._failed: dict[str, tuple[int, float]] = {}
+        self._failed: dict[Account, tuple[int, float]] = {}
 
-    def burnt(self, provider_id: str, now: float) -> bool:
-        count, last = self._failed.get(provider_id, (0, 0.0))
+    def burnt(self, account: Account, now: float) -> bool:
+        count, last = self._failed.get(account, (0, 0.0))
         return count >= FAILURES and now < last + REST
 
-    def note(self, provider_id: str, failed: bool, now: float) -> None:
+    def note(self, account: Account, failed: bool, now: float) -> None:
         if failed:
-            self._failed[provider_id] = self._failed.get(provider_id, (0, 0.0))[0] + 1, now
+            self._failed[account] = self._failed.get(account, (0, 0.0))[0] + 1, now
         else:
-            self._failed.pop(provider_id, None)
+            self._failed.pop(account, None)
 
 
 class Seen:
@@ -74,35 +78,38 @@ class Fetcher:
         self._sleep = sleep
         self._chance = chance
         self._fuse = Fuse()
-        self._refused: set[str] = set()
-        self._running: dict[tuple[object, ...], asyncio.Task[Fetched]] = {}
+        self._refused: set[Account] = set()
+        self._running: dict[Account, asyncio.Task[Fetched]] = {}
 
     async def every(self, rows: Iterable[ProviderRow]) -> dict[str, Fetched]:
         """Ask all of them at once; a slow one delays nobody but itself. Those left alone are missing."""
-        asked = list(rows)
-        found = await asyncio.gather(*(self.one(row) for row in asked))
-        return {row.id: fetched for row, fetched in zip(asked, found, strict=True) if fetched is not None}
+        each = list(rows)
+        found = await asyncio.gather(*(self.one(row) for row in each))
+        return {row.id: fetched for row, fetched in zip(each, found, strict=True) if fetched is not None}
 
     async def one(self, row: ProviderRow) -> Fetched | None:
         """Ask *row*, whose kind has a reader. None: it failed too often of late. Never raises.
 
         Who asks while another does is given the same answer; who stops waiting does not end the call.
         """
-        reader = row.kind.quota
-        if reader is None or self._fuse.burnt(row.id, self._clock.monotonic()):
+        reader, account = row.kind.quota, (row.id, asked(row))
+        if reader is None or self._fuse.burnt(account, self._clock.monotonic()):
             return None
-        account = (row.id, *asked(row))
         if account not in self._running:
             task = self._running[account] = asyncio.create_task(self._one(row, reader))
             task.add_done_callback(lambda done: self._running.pop(account, None))
         return await asyncio.shield(self._running[account])
 
     async def _one(self, row: ProviderRow, reader: QuotaReader) -> Fetched:
-        fetched = replace(await self._ask(row, reader), account=asked(row))
-        self._fuse.note(row.id, bool(fetched.error), self._clock.monotonic())
+        fetched, account = replace(await self._ask(row, reader), account=asked(row)), (row.id, asked(row))
+        self._fuse.note(account, bool(fetched.error), self._clock.monotonic())
         if fetched.error:
             log.warning("quota: poll fetch failed", extra={"attrs": {"error": fetched.error, "provider": row.name}})
-        self._warn_once(row, fetched.status == KEY_REFUSED)
+        elif fetched.status != KEY_REFUSED:
+            self._refused.discard(account)
+        elif account not in self._refused:
+            self._refused.add(account)
+            log.warning("quota: provider refused its key", extra={"attrs": {"provider": row.name}})
         return fetched
 
     async def _ask(self, row: ProviderRow, reader: QuotaReader) -> Fetched:
@@ -126,11 +133,6 @@ class Fetcher:
         if payload is None:
             return Fetched(status=NO_QUOTA)
         return Fetched(payload, OK, shape=shapes.together(http.shapes, reader.fleeting))
-
-    def _warn_once(self, row: ProviderRow, refused: bool) -> None:
-        if refused and row.id not in self._refused:
-            log.warning("quota: provider refused its key", extra={"attrs": {"provider": row.name}})
-        (self._refused.add if refused else self._refused.discard)(row.id)
 
 
 #: Of this process: whoever asks knows who is left alone, and whose key was warned about.

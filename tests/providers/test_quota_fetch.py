@@ -1,6 +1,7 @@
 """Asking a provider for its quota: what is repeated, what is final, and who is left alone for a while."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -124,6 +125,25 @@ def test_five_failures_in_a_row_give_a_provider_five_minutes_of_rest(desk: Desk)
     assert desk.ask() == Fetched(5, 200)
     for _ in range(5):
         assert desk.ask() is not None, "a success starts the count anew"
+
+
+def test_a_failure_in_between_is_no_reason_to_warn_again(desk: Desk, caplog: pytest.LogCaptureFixture):
+    desk.answers(status(401), status(404), status(401))
+    for _ in range(3):
+        desk.ask()
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == ["quota: provider refused its key", "quota: poll fetch failed"]
+
+
+def test_another_address_is_tried_at_once(desk: Desk, provider_b: FakeProvider):
+    desk.answers(status(404))
+    for _ in range(5):
+        desk.ask()
+    assert desk.ask() is None
+    provider_b.route("GET", "/v1/usage", GOOD)
+    moved = replace(desk.row(), base_url=provider_b.url)
+    assert control.LOOP.run(desk.fetcher.one(moved)) == Fetched(5, 200)
+    assert desk.ask() is None
 
 
 def test_a_refused_key_is_no_failure_of_the_provider(desk: Desk):
