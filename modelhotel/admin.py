@@ -5,6 +5,8 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
@@ -78,6 +80,7 @@ def _sign_out(page: VerbAdmin[Any], request: HttpRequest, user: User) -> None:
 @admin.register(User)
 class UserAdmin(VerbAdmin[User]):
     form = UserForm
+    secret_fields = frozenset({"password"})
     empty_text = "No accounts yet: the admin token signs in without one."
     list_display = ("username", "display_name", "email", "role_name", "granted", "providers", "status", "signed_in")
     search_fields = ("username", "display_name", "email")
@@ -85,6 +88,10 @@ class UserAdmin(VerbAdmin[User]):
     ordering = ("username",)
     readonly_fields = ("role_name", "granted", "providers", "signed_in", "made")
     object_buttons = (Button("sign-out", "End its sessions", _sign_out, "logout"),)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        found: QuerySet[User] = super().get_queryset(request)
+        return found.prefetch_related(*grants.READ)
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
         may = ("every_provider", "allowed_providers")
@@ -123,8 +130,9 @@ class UserAdmin(VerbAdmin[User]):
         return changed
 
     def verb_delete(self, request: HttpRequest, objects: list[User]) -> int:
-        for user in objects:
-            users.delete(str(user.pk), actor_of(request))
+        with transaction.atomic():  # all or none: one of them may be the own one
+            for user in objects:
+                users.delete(str(user.pk), actor_of(request))
         return len(objects)
 
     # -- columns

@@ -83,6 +83,7 @@ def _discover_all(page: "VerbAdmin[Any]", request: HttpRequest, row: None) -> No
 @admin.register(Provider)
 class ProviderAdmin(VerbAdmin[Provider]):
     form = ProviderForm
+    secret_fields = frozenset({"encrypted_key", "key_nonce", "key_salt"})
     empty_text = "No providers yet. Add one, and its models are listed by themselves."
     list_display = ("name", "kind", "base_url", "state", "key", "model_count", "condition", "discovered")
     list_filter = ("enabled", "provider_type")

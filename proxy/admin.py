@@ -34,6 +34,7 @@ class KeyForm(LimitedForm):
 @admin.register(VirtualKey)
 class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
     form = KeyForm
+    secret_fields = frozenset({"key_hash"})
     empty_text = "No keys yet. Clients of /v1 need one."
     list_display = ("name", "key_preview", "providers", "strips", "rates", "budget", "tokens_used", "used", "created")
     search_fields = ("name", "key_preview")

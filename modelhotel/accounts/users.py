@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from modelhotel.accounts import grants, sessions
 from modelhotel.core import changes
@@ -26,6 +26,8 @@ from proxy.verbs import provider_list
 
 ROLES = ("admin", "viewer", "user")
 NAME_LIMIT, DISPLAY_LIMIT, EMAIL_LIMIT = 64, 128, 254
+#: Characters the column holds: accounts that were made elsewhere may have more than we allow.
+_STORED = 150
 PASSWORD_LEAST, PASSWORD_MOST = 8, 1024
 NOT_FOUND = "user not found"
 OWN_ROLE = "you cannot disable or demote your own account"
@@ -47,6 +49,20 @@ def one(target: str) -> User:
     user = User.objects.filter(pk=user_id(target)).first()
     if user is None:
         raise Refusal(404, NOT_FOUND)
+    return user
+
+
+def named(name: str, among: "QuerySet[User] | None" = None) -> User | None:
+    """The account of that name, in any letter case, of *among* (None: of all)."""
+    found = User.objects.all() if among is None else among
+    if not 0 < len(name) <= _STORED or "\0" in name:  # the databases refuse such a question
+        return None
+    user = found.filter(username__iexact=name).first()
+    if user is None and not name.isascii():  # SQLite knows the letter case of ASCII only
+        wanted = name.casefold()
+        pairs = found.values_list("pk", "username").iterator()
+        same = next((pk for pk, known in pairs if known.casefold() == wanted), None)
+        user = found.filter(pk=same).first() if same is not None else None
     return user
 
 
@@ -111,16 +127,18 @@ def delete(target: str, actor: Actor) -> None:
         user = User.objects.select_for_update().filter(pk=wanted).first()
         if user is None:
             raise Refusal(404, NOT_FOUND)
-        sign_out(user)
+        open_ones = sessions.of_account(user)
         _record(user, "deleted", actor)
-        user.delete()
+        user.delete()  # and its sessions; those who listen to one are told when that is so
+        transaction.on_commit(lambda: sessions.revoke(open_ones))
 
 
 def set_password(user: User, password: object, actor: Actor, keep: Iterable[str] = ()) -> None:
     """Give *user* another password and end its sessions but those whose stored keys are in *keep*. Raises Refusal."""
     user.set_password(checked_password(password))
     with transaction.atomic():
-        user.save(update_fields=["password"])
+        if not User.objects.filter(pk=user.pk).update(password=user.password):
+            raise Refusal(404, NOT_FOUND)
         _record(user, "updated", actor)
     kept = frozenset(keep)
     sessions.revoke([row for row in sessions.of_account(user) if row.session_key not in kept])
@@ -207,7 +225,7 @@ def _taken(what: str) -> Refusal:
 def _unique(user: User) -> None:
     """Raises Refusal; names and addresses are compared in any letter case."""
     others = User.objects.exclude(pk=user.pk)
-    if others.filter(username__iexact=user.username).exists():
+    if named(user.username, others) is not None:
         raise _taken("username")
     if user.email and others.filter(email__iexact=user.email).exists():
         raise _taken("email")

@@ -58,7 +58,7 @@ def describe(user: User) -> dict[str, Any]:
 
 @router.get("", summary="All accounts")
 def list_users(request: HttpRequest) -> list[dict[str, Any]]:
-    return [describe(user) for user in User.objects.order_by("username")]
+    return [describe(user) for user in User.objects.order_by("username").prefetch_related(*grants.READ)]
 
 
 @router.get("/grants", summary="What accounts of the role user can be given")

@@ -7,6 +7,7 @@ from django.contrib.auth.hashers import make_password
 from django.db import transaction
 from django.http import HttpRequest
 
+from modelhotel.accounts import sessions, users
 from modelhotel.core import changes
 from modelhotel.core.actor import SYSTEM, Actor
 from modelhotel.core.changes import Action
@@ -23,8 +24,9 @@ ADMIN_NAME = "admin"
 def by_password(request: HttpRequest | None, name: str, password: str) -> User | None:
     """The enabled account of that name and password. Names are compared in any letter case; an unknown name, a
     disabled account and a wrong password cost the same work."""
-    known = User.objects.filter(username__iexact=name).values_list("username", flat=True).first()
-    user = authenticate(request, username=known or name, password=password)
+    known = users.named(name) if len(password) <= users.PASSWORD_MOST else None
+    username, tried = (known.username, password) if known else ("", "")
+    user = authenticate(request, username=username, password=tried)
     return user if isinstance(user, User) else None
 
 
@@ -37,7 +39,8 @@ def ensure_admin(password: str | None = None, *, actor: Actor = SYSTEM) -> User:
     """The account ``admin`` as an enabled administrator; made when missing.
 
     *password* is used for a new account only; without one it can be signed in with the admin token alone. An account
-    that was disabled comes back without its old password: the admin token was shown, that password was not.
+    that was disabled or was no administrator comes back without its old password and its sessions: the admin token
+    was shown, that password was not.
     """
     secret = make_password(password or None)  # slow on purpose, so before the transaction
     with transaction.atomic():
@@ -47,8 +50,10 @@ def ensure_admin(password: str | None = None, *, actor: Actor = SYSTEM) -> User:
         action: Action = "updated"
         if user is None:
             user, action = User(username=ADMIN_NAME, password=secret), "created"
-        elif not user.is_active:
+        else:
             user.set_unusable_password()
+            old = sessions.of_account(user)
+            transaction.on_commit(lambda: sessions.revoke(old))
         user.is_active = user.is_staff = user.is_superuser = True
         user.save()
         changes.record(["users"], changes.Change("user", str(user.pk), action, user.username), actor)

@@ -168,6 +168,8 @@ class VerbAdmin(ModelAdmin, _NoTransaction, Generic[M]):  # type: ignore[misc]
     delete_selected_confirmation_template = "modelhotel/delete.html"
     #: What the list says when there is nothing at all (a filter that finds nothing says so itself).
     empty_text: ClassVar[str] = ""
+    #: Columns that no parameter of the address may ask about: whoever sees the list would read them bit by bit.
+    secret_fields: ClassVar[frozenset[str]] = frozenset()
     object_buttons: ClassVar[tuple[Button, ...]] = ()
     list_buttons: ClassVar[tuple[Button, ...]] = ()
 
@@ -282,6 +284,10 @@ class VerbAdmin(ModelAdmin, _NoTransaction, Generic[M]):  # type: ignore[misc]
         return response
 
     # -- the list and its actions
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        asked = self.secret_fields.intersection(lookup.split("__"))
+        return not asked and bool(super().lookup_allowed(lookup, value, request))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         context = {

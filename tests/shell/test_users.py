@@ -3,8 +3,13 @@
 import json
 
 import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
-from modelhotel.accounts import sessions
+from modelhotel.accounts import sessions, users
+from modelhotel.core.actor import ADMIN
+from modelhotel.core.faults import Refusal
 from modelhotel.models import Session, User
 from proxy.models import VirtualKey
 from tests.proxy import world
@@ -210,11 +215,8 @@ def test_a_viewer_looks_at_accounts_and_changes_none(viewer, viewer_user):
 
 
 def test_a_viewer_that_was_made_here_sees_every_page(admin):
-    from django.test import Client
-
     made(admin, role="viewer")
-    client = Client()
-    client.force_login(User.objects.get(username="ann"))
+    client = page()
     for path in (
         "/providers/",
         "/models/",
@@ -227,3 +229,99 @@ def test_a_viewer_that_was_made_here_sees_every_page(admin):
     ):
         assert client.get(path).status_code == 200, path
     assert sessions.of_account(User.objects.get(username="ann"))
+
+
+def page(name="ann"):
+    """The pages as the account *name* sees them."""
+    client = Client()
+    client.force_login(User.objects.get(username=name))
+    return client
+
+
+@pytest.mark.parametrize("asked", ["password__startswith=argon2", "password__regex=a", "password=x"])
+def test_no_list_tells_a_viewer_of_a_hash(admin, asked):
+    made(admin, role="viewer")
+    assert page().get(f"/modelhotel/user/?{asked}").status_code == 400
+    assert page().get("/proxy/virtualkey/?key_hash__startswith=a").status_code == 400
+    assert page().get("/providers/provider/?encrypted_key__startswith=a").status_code == 400
+    assert page().get("/modelhotel/user/?q=ann").status_code == 200
+
+
+def test_a_disabled_account_shows_its_grants_and_can_lose_them(admin):
+    account = made(admin, role="user", grants=["chat", "logs"])
+    off = admin.put(f"/api/users/{account['id']}", {"enabled": False})
+    assert off.json()["grants"] == ["chat", "logs"]
+    assert admin.put(f"/api/users/{account['id']}", {"grants": ["logs"]}).json()["grants"] == ["logs"]
+    assert admin.put(f"/api/users/{account['id']}", {"grants": []}).json()["grants"] == []
+    assert admin.put(f"/api/users/{account['id']}", {"enabled": True}).json()["grants"] == []
+
+
+def test_a_list_of_accounts_asks_the_database_equally_often_whatever_its_length(admin):
+    made(admin, "viv", role="viewer")
+
+    def questions():
+        with CaptureQueriesContext(connection) as by_api:
+            assert admin.get("/api/users").status_code == 200
+        with CaptureQueriesContext(connection) as by_page:
+            assert page("viv").get("/modelhotel/user/").status_code == 200
+        return len(by_api), len(by_page)
+
+    made(admin, "u0", role="user", grants=["chat"])
+    few = questions()
+    for number in range(1, 12):
+        made(admin, f"u{number}", role="user", grants=GRANTS)
+    assert questions() == few
+    assert admin.get("/api/users").json()[-2]["grants"] == GRANTS
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 60_000, "%", "_nn", "ann\\", ""])
+def test_no_name_or_password_breaks_the_sign_in(admin, nobody, name):
+    made(admin)
+    for body in ({"username": name, "password": PASSWORD}, {"username": "ann", "password": name}):
+        assert told(nobody.post("/api/auth/login", body)) == (401, "invalid username or password")
+
+
+def test_letter_case_is_that_of_every_script(admin, nobody):
+    made(admin, "änne")
+    again = admin.post("/api/users", {"username": "ÄNNE", "password": PASSWORD})
+    assert told(again) == (409, "a user with this username already exists")
+    assert browser("ÄNNE").get("/api/auth/me").json()["username"] == "änne"
+
+
+@pytest.mark.parametrize("role", ["user", "viewer"])
+def test_the_admin_token_makes_no_administrator_of_whoever_knows_a_password(admin, nobody, token, role):
+    made(admin, "admin", role=role)
+    own = browser("admin")
+    assert nobody.post("/api/auth/admin-exchange", {"admin_token": token}).status_code == 200
+    assert nobody.get("/api/auth/me").json()["role"] == "admin"
+    assert own.get("/api/auth/me").status_code == 401
+    refused = Caller().post("/api/auth/login", {"username": "admin", "password": PASSWORD})
+    assert told(refused) == (401, "invalid username or password")
+
+
+def test_accounts_are_deleted_together_or_not_at_all(admin):
+    made(admin, "root", role="admin")
+    for name in ("ann", "zoe"):
+        made(admin, name)
+    everybody = [str(pk) for pk in User.objects.values_list("pk", flat=True)]
+    asked = {"action": "delete_selected", "_selected_action": everybody, "post": "yes"}
+    told = page("root").post("/modelhotel/user/", asked, follow=True)
+    assert "you cannot delete your own account" in told.content.decode()
+    assert User.objects.count() == 3
+
+
+def test_a_password_of_an_account_that_is_gone_is_told_so(admin):
+    made(admin)
+    user = User.objects.get()
+    User.objects.all().delete()
+    with pytest.raises(Refusal, match="user not found"):
+        users.set_password(user, "another secret", ADMIN)
+
+
+def test_streams_of_a_deleted_account_end_when_it_is_gone_not_before(admin, monkeypatch):
+    account = made(admin, role="viewer")
+    browser()
+    seen = []
+    monkeypatch.setattr(sessions, "ended", [lambda key: seen.append(User.objects.exists())])
+    assert admin.delete(f"/api/users/{account['id']}").status_code == 204
+    assert seen == [False]
