@@ -36,9 +36,9 @@ class Outcome:
 
 
 def _plain(value: Any) -> Any:
-    """Without NUL characters, which PostgreSQL can not store."""
+    """Without what a database, or whoever reads it later, chokes on: NUL, and halves of surrogate pairs."""
     if isinstance(value, str):
-        return value.replace("\x00", "")
+        return value.replace("\x00", "").encode(errors="ignore").decode()
     if isinstance(value, dict):
         return {_plain(key): _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

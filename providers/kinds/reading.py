@@ -1,7 +1,6 @@
 """Reading the members of foreign listings, and asking for several things at once. Pure but for the asking."""
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
@@ -9,6 +8,9 @@ from providers.kinds.base import ListingError
 
 S = TypeVar("S")
 T = TypeVar("T")
+#: USD per million tokens: a hundred times what an operator may enter. What is above is no price, and costs that are
+#: reckoned with it would end as infinite.
+DEAREST = 100_000.0
 #: No listing of a vendor has as many pages; a server that never ends its own is left there.
 PAGES = 100
 
@@ -20,7 +22,7 @@ def member(entry: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def price(value: Any, factor: float = 1.0) -> float | None:
-    """USD per million tokens out of a number or numeric text; None when empty, unreadable or negative."""
+    """USD per million tokens out of a number or numeric text; None when empty, unreadable, negative or absurd."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -28,7 +30,7 @@ def price(value: Any, factor: float = 1.0) -> float | None:
     except (ValueError, OverflowError):
         return None
     # Nine digits: 0.00000015 a token is 0.15 a million, not 0.15000000000000002.
-    return round(found, 9) if math.isfinite(found) and found >= 0 else None
+    return round(found, 9) if 0 <= found <= DEAREST else None
 
 
 def flags(**found: Any) -> dict[str, bool]:
