@@ -8,6 +8,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
 from datetime import timedelta
 
 from django.db import connection
@@ -190,6 +191,8 @@ class QuotaWatch:
     def _guarded_turn(self) -> float | None:
         try:
             return _released(self.turn)
+        except CancelledError:  # the process stops
+            return DEBOUNCE
         except Exception:
             log.exception("quota: turn failed")
             return DEBOUNCE

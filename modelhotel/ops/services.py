@@ -25,7 +25,7 @@ from modelhotel.ops.lifecycle import Service
 from modelhotel.ops.nodes import Membership
 from modelhotel.ops.startup import INSTANCE
 from modelhotel.ops.watch import Watcher
-from providers import schedule
+from providers import control, schedule
 from providers.discovery.watch import DiscoveryWatch
 from providers.keyring import KEYRING
 from proxy.limits.buckets import SWEEP_EVERY
@@ -77,6 +77,8 @@ def services(membership: Membership | None) -> Sequence[Service]:
         Service("quotas", quotas.start, quotas.stop),
         Service("discovery", discovery.start, discovery.stop, halt=discovery.halt),
         Service("jobs", jobs.start, lambda: jobs.join(JOIN), halt=jobs.stop),
+        # First of all: whoever waits for somebody else's server would hold up the others, and the end of the process.
+        Service("control plane", lambda: None, control.LOOP.stop),
     )
 
 

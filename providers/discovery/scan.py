@@ -8,7 +8,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,13 +125,20 @@ class Scanner:
         flight, mine = self.flights.claim(str(row.pk))
         if mine:
             with self.flights.landing(str(row.pk)) as landing:
-                fetched = control.LOOP.run(self.fetch(row_of(row)))
-                landing.result = self.write(row, fetched, MANUAL)
-                if fetched.failed:
-                    inventory.after_single([row.pk])
+                landing.result = self._now(row)
         result = flight.result()
         if result.problem:
             raise result.problem
+        return result
+
+    def _now(self, row: Provider) -> Result:
+        try:
+            fetched = control.LOOP.run(self.fetch(row_of(row)))
+        except CancelledError:
+            return cut_off(row)
+        result = self.write(row, fetched, MANUAL)
+        if fetched.failed:
+            inventory.after_single([row.pk])
         return result
 
     def every(self, names: Collection[str] = (), tell: Callable[[Result], None] = lambda result: None) -> list[Result]:

@@ -1,8 +1,12 @@
 """Sweeps, rechecks and the command in the running product."""
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
+
+import httpx
+import pytest
 
 from tests.pace import slower
 from tests.upstream.server import FakeProvider, answer, reply, silence, status
@@ -163,3 +167,27 @@ def test_a_stop_does_not_wait_for_a_provider_that_hangs(tmp_path: Path):
             shown = {row["name"]: row for row in product.api("GET", "/api/providers").json()}
             assert shown["Hanging"]["last_model_fetch_error"] == "", "it is not held against it"
             assert not [row for row in product.api("GET", "/api/models").json() if not row["enabled"]]
+
+
+@pytest.mark.slow
+def test_a_stop_ends_a_scan_that_somebody_asked_for(tmp_path: Path):
+    """Three minutes may a scan take that somebody asked for; a stop takes as long as it grants to requests."""
+    with FakeProvider(models=["m"]) as hanging, Product(tmp_path) as product:
+        settings(product, **DISCOVERY)
+        provider_id = provider(product, hanging, "A")
+        hanging.route("GET", "/v1/models", silence())
+        hanging.forget()
+        ends: list[object] = []
+
+        def scan() -> None:
+            try:
+                ends.append(product.api("POST", f"/api/providers/{provider_id}/discover", timeout=60.0).status_code)
+            except httpx.TransportError as problem:
+                ends.append(problem)
+
+        waiting = threading.Thread(target=scan)
+        waiting.start()
+        hanging.wait_for(lambda: listings(hanging) == 1)
+        assert product.stop(seconds=20.0) == 0
+        waiting.join(10)
+        assert len(ends) == 1 and ends != [200]
