@@ -24,12 +24,13 @@ from tests.upstream.server import (
     status,
     wrong_length,
 )
-from tests.wire.product import Product
+from tests.wire.product import Product, eventually
 
 MODELS = ["kept-1", "kept-2", "kept-3"]
 KEY = "sk-hostile-0123456789abcdef"
 PATH = ("GET", "/v1/models")
 MEGABYTE = 10**6
+SWEPT = "discovery: sweep complete"
 #: Megabytes that one listing may add to the process at most: what is read of it, once as pieces and once joined; and
 #: what is decoded.
 ROOM = 150.0
@@ -107,6 +108,16 @@ class Yard:
         headers = {"Authorization": f"Bearer {self.key}"}
         return self.product.http.post(f"{self.product.url}/v1/chat/completions", json=body, headers=headers).is_success
 
+    def sweep(self, seconds: float = 30.0) -> None:
+        """One that is scheduled, from its beginning to its end."""
+        before = self.product.output.count(SWEPT)
+        for upstream in (self.bad, self.good):
+            upstream.forget()
+        self.admin("PUT", "/api/settings", json={"discovery_interval": "1s"})
+        assert eventually(lambda: any(upstream.requests for upstream in (self.bad, self.good)))
+        self.admin("PUT", "/api/settings", json={"discovery_interval": "0"})
+        assert eventually(lambda: self.product.output.count(SWEPT) > before, seconds)
+
     def mend(self) -> None:
         for upstream in (self.bad, self.good):
             upstream.listen()
@@ -125,7 +136,9 @@ def shared_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
         for upstream in (bad, good):
             upstream.script(answer("here"))
         env = {"MODELSDEV_ENABLED": "false", "PROVIDER_RECHECK_INTERVAL": "0"}
-        yield Yard(stack.enter_context(Product(tmp_path_factory.mktemp("yard"), env)), bad, good)
+        made = Yard(stack.enter_context(Product(tmp_path_factory.mktemp("yard"), env)), bad, good)
+        made.admin("PUT", "/api/settings", json={"discovery_interval": "0"})
+        yield made
 
 
 @pytest.fixture
@@ -221,6 +234,68 @@ def test_ids_that_nobody_could_ask_for_are_left_out(yard: Yard):
     yard.bad.route(*PATH, reply(200, {"data": [{"id": one} for one in odd] + [{"id": name} for name in MODELS]}))
     assert yard.discover() == 200
     assert yard.on() == MODELS
+
+
+SWEPT_OVER = {name: HOSTILE[name][0] for name in ("401", "HTML for JSON", "half JSON", "100 MB")}
+
+
+@pytest.mark.parametrize("case", SWEPT_OVER)
+def test_sweeps_switch_nothing_off_for_a_listing_that_is_none(yard: Yard, case: str):
+    """part of providers 57"""
+    yard.bad.route(*PATH, SWEPT_OVER[case])
+    for _ in range(2):  # as many as switch off what is really gone
+        yard.sweep()
+        assert yard.on() == MODELS
+    bad, good = yard.shown("Bad"), yard.shown("Good")
+    assert (bad["health"], bad["inventory_stale"], bool(bad["last_model_fetch_error"])) == ("degraded", True, True)
+    assert (good["health"], good["inventory_stale"], good["last_model_fetch_error"]) == ("healthy", False, "")
+    assert yard.serves()
+    listed = yard.product.http.get(f"{yard.product.url}/v1/models", headers={"Authorization": f"Bearer {yard.key}"})
+    assert {f"Bad/{name}" for name in MODELS} <= {one["id"] for one in listed.json()["data"]}
+
+
+@pytest.mark.parametrize("case", SWEPT_OVER)
+def test_sweeps_through_an_outage_of_every_listing_mark_nobody(yard: Yard, case: str):
+    """part of providers 58"""
+    for upstream in (yard.bad, yard.good):
+        upstream.route(*PATH, SWEPT_OVER[case])
+    for _ in range(2):
+        yard.sweep()
+    for name in ("Bad", "Good"):
+        shown = yard.shown(name)
+        assert shown["last_model_fetch_error"] and shown["health"] == "degraded" and not shown["inventory_stale"]
+        assert yard.on(name) == MODELS and yard.serves(name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240, func_only=True)
+def test_a_sweep_believes_no_empty_listing_however_often_it_comes(yard: Yard):
+    """part of providers 28, 32"""
+    yard.bad.route(*PATH, reply(200, {"object": "list", "data": []}))
+    yard.sweep(150.0)
+    assert len([one for one in yard.bad.requests if one.path == PATH[1]]) == 3
+    assert yard.on() == MODELS and yard.serves()
+    assert yard.shown()["last_model_fetch_error"] == "provider returned no models" and yard.shown()["inventory_stale"]
+    assert "discovery: listing not believed" in yard.product.output
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400, func_only=True)
+def test_two_sweeps_tell_a_model_that_is_gone_from_a_listing_that_is_not_believed(yard: Yard):
+    """part of providers 29, 32: over the wire, with the waits of the confirmations as they are"""
+    crowd = [*MODELS, *(f"crowd-{n:02}" for n in range(17))]
+    yard.good.models = [*crowd]
+    assert yard.discover("Good") == 200
+    yard.good.models, yard.bad.models = [MODELS[0]], MODELS[:2]  # 19 of 20 are gone here, one of three there
+    for _ in range(2):
+        yard.sweep(150.0)
+        assert len(yard.bad.requests) >= 3, "the listing was asked for twice more"
+        assert yard.on("Good") == sorted(crowd)
+    rows = yard.admin("GET", f"/api/models?provider_id={yard.ids['Bad']}").json()
+    assert {row["model_id"]: row["enabled"] for row in rows} == {"kept-1": True, "kept-2": True, "kept-3": False}
+    yard.good.models, yard.bad.models = list(crowd), list(MODELS)
+    yard.sweep()
+    assert yard.on() == MODELS and yard.on("Good") == sorted(crowd)
 
 
 @pytest.mark.slow
