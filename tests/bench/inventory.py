@@ -1,6 +1,6 @@
 """Many models: 10,000 of them over 40 providers, swept, shown and rebuilt in memory while a stream runs.
 
-    python -m tests.bench.inventory [--providers 40] [--models 250] [--json]
+    python -m tests.bench.inventory [--providers 40] [--models 250] [--postgres] [--json]
 
 Starts a product of its own and, in this process, one server that is all the providers and answers at once. Prints a
 table; exit code 1 where a target is missed (:data:`TARGETS`). ``tests/bench/test_inventory.py`` holds the same figures
@@ -28,7 +28,7 @@ from tests.bench import hotel, machine
 from tests.bench.dashboards import signed_in
 from tests.upstream.server import Behaviour as Behaviour
 from tests.upstream.server import FakeProvider, Recorded, reply, stream
-from tests.wire.product import ROOT, Product, environment
+from tests.wire.product import ROOT, Product, environment, fresh_postgres
 
 PROVIDERS, EACH, SWEEPS = 40, 250, 3
 PAGES = ("/models/", "/api/models/cursor", "/api/models/cursor?limit=200&search=model-1&sort_by=provider")
@@ -258,13 +258,15 @@ class Bench:
         self.found.rebuilds_ms, self.found.rebuilds_cpu_ms = told["wall_ms"], told["cpu_ms"]
 
 
-def run(directory: Path, providers: int = PROVIDERS, each: int = EACH) -> Figures:
+def run(directory: Path, providers: int = PROVIDERS, each: int = EACH, *, postgres: bool = False) -> Figures:
     """Raises BenchFailed where something does not work at all."""
     found = Figures(providers, providers * each)
     with ExitStack() as stack:
         street = stack.enter_context(Street(providers, each))
         env = {"ADMIN_TOKEN": hotel.ADMIN_TOKEN, "ADMIN_PASSWORD": hotel.ADMIN_PASSWORD}
         env |= {"MODELSDEV_ENABLED": "false", "PROVIDER_RECHECK_INTERVAL": "0"}
+        if postgres:
+            env |= {"DATABASE_URL": stack.enter_context(fresh_postgres()), "MASTER_KEY": hotel.ADMIN_TOKEN}
         product = stack.enter_context(Product(directory, env))
         bench = Bench(product, street, found)
         bench.providers()
@@ -281,10 +283,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--providers", type=int, default=PROVIDERS)
     parser.add_argument("--models", type=int, default=EACH, help="of each provider")
+    parser.add_argument("--postgres", action="store_true", help="instead of SQLite")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mh-inventory-") as scratch:
-        found = run(Path(scratch), asked.providers, asked.models)
+        found = run(Path(scratch), asked.providers, asked.models, postgres=asked.postgres)
     print(found.told() if not asked.json else json.dumps(asdict(found), indent=1))
     return 1 if found.missed() else 0
 

@@ -224,6 +224,19 @@ def test_a_listing_without_models_is_no_inventory(yard: Yard, empty: bytes):
     assert yard.on() == MODELS and yard.serves()
 
 
+def test_a_listing_that_moved_is_followed_without_the_key(yard: Yard):
+    """part of providers 75"""
+    yard.bad.route(*PATH, redirect(f"{yard.good.origin}/moved", 307))
+    yard.good.route("GET", "/moved", reply(200, LISTED))
+    assert yard.discover() == 200
+    [arrived] = [one for one in yard.good.requests if one.path == "/moved"]
+    assert KEY not in str(arrived.raw_headers) and "authorization" not in arrived.headers
+    yard.bad.route(*PATH, redirect(f"{yard.bad.origin}/v1/models"))
+    yard.bad.forget()
+    assert yard.discover() == 500
+    assert yard.shown()["last_model_fetch_error"] == "more than 10 redirects" and len(yard.bad.requests) == 11
+
+
 def test_the_content_type_is_not_believed(yard: Yard):
     yard.bad.route(*PATH, reply(200, LISTED, content_type="text/html"))
     assert yard.discover() == 200 and yard.shown()["last_model_fetch_error"] == ""
