@@ -174,7 +174,7 @@ class _Stored(NamedTuple):
 
 def _stored(name: str, shown: str | None, order: Any, toggles: Any, on: Any, recovery: str | None) -> _Stored:
     """The row of what a driver gives; JSON is text."""
-    return _Stored(name, shown, msgspec.json.decode(order), msgspec.json.decode(toggles), bool(on), recovery)
+    return _Stored(name, shown, snapshots.json_of(order), snapshots.json_of(toggles), bool(on), recovery)
 
 
 def build() -> RoutingTable:

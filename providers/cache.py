@@ -169,13 +169,14 @@ _provider_id = lru_cache(_SHARED)(canonical)
 
 @lru_cache(_SHARED)
 def _object(text: str) -> Mapping[str, object]:
-    found: Mapping[str, object] = msgspec.json.decode(text)
-    return found
+    found = snapshots.json_of(text)
+    return found if isinstance(found, dict) else {}
 
 
 @lru_cache(_SHARED)
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(msgspec.json.decode(text))
+    found = snapshots.json_of(text)
+    return tuple(word for word in found if isinstance(word, str)) if isinstance(found, list) else ()
 
 
 def _model(raw: tuple[Any, ...]) -> ModelRow:

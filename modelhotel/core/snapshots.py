@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import msgspec
 from django.db import connection
 
 if TYPE_CHECKING:
@@ -92,6 +93,14 @@ def rows_of(query: "QuerySet[Any]", *columns: str) -> Iterator[tuple[Any, ...]]:
         while block := cursor.fetchmany(BLOCK):
             yield from block
             _breathe(BREATH)
+
+
+def json_of(text: Any) -> Any:
+    """What a JSON column holds; None where it can not be read: one odd row must not cost all others the snapshot."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, TypeError, RecursionError):
+        return None
 
 
 def refresh(tables: Iterable[str]) -> None:

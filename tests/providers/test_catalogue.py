@@ -69,6 +69,37 @@ def test_a_row_in_memory_is_the_row_of_the_table(api: Api):
         assert seen.created_at == pytest.approx(row.created_at.timestamp(), abs=0.001)
 
 
+ODD = [
+    ('["vision"]', '{"text": 1}'),
+    ("null", "null"),
+    ('{"\\ud800": true}', '["text", 7, null]'),  # half of a surrogate pair, which PostgreSQL does not take
+    ("1", '"text"'),
+]
+
+
+@pytest.mark.parametrize(("can", "inputs"), ODD)
+def test_an_odd_row_costs_no_other_one_the_snapshot(api: Api, can: str, inputs: str):
+    """Written by hand, or by something older."""
+    from django.db import DatabaseError, connection
+
+    from providers import cache
+    from providers.models import Model, Provider
+
+    provider = Provider.objects.get(pk=api.provider()["id"])
+    odd, whole = (Model.objects.create(provider=provider, model_id=name, capabilities={"a": True}) for name in "ab")
+    with connection.cursor() as cursor:
+        sql = "UPDATE models SET capabilities = %s, input_modalities = %s WHERE model_id = 'a'"
+        try:
+            cursor.execute(sql, [can, inputs])
+        except DatabaseError:
+            assert connection.vendor == "postgresql" and "ud800" in can
+            return
+    found = cache.build()
+    assert found.models[str(whole.pk)].capabilities == {"a": True}
+    seen = found.models[str(odd.pk)]
+    assert (seen.capabilities, set(seen.input_modalities) <= {"text"}) == ({}, True)
+
+
 def test_a_build_of_many_rows_lets_other_threads_go_first(api: Api, monkeypatch: pytest.MonkeyPatch):
     from modelhotel.core import snapshots
     from providers import cache
