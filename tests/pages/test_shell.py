@@ -14,9 +14,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(60, fun
 #: Notes every event, and the longest pause between two frames once the page stands.
 LISTEN = """
 document.addEventListener("DOMContentLoaded", async () => {
-  window.seen = [];
   const { on } = await import("/static/modelhotel/app/live.js");
   on("discovery.*", (event) => seen.push(event.id));
+  window.seen = [];
   window.longest = 0;
   let last = performance.now();
   const look = (now) => {
@@ -179,6 +179,7 @@ def test_a_flood_of_events_is_delivered_once_in_order_and_leaves_the_page_usable
     def stream(route):
         if once["left"]:
             once["left"] = 0
+            mine.wait_for_function("window.seen")  # everybody listens
             route.fulfill(status=200, content_type="text/event-stream", body=body)
         else:
             route.abort()
