@@ -147,8 +147,8 @@ class QuotaWatch:
             log.warning("quota: poll not claimed", extra={"attrs": {"error": type(problem).__name__}})
             return True
         rows = [row for row in cache.SNAPSHOT.current.providers.values() if row.enabled and row.kind.quota]
-        for provider_id, fetched in control.LOOP.run(self._fetcher.every(rows)).items():
-            self._keep(cache.SNAPSHOT.current.providers.get(provider_id), fetched)
+        for row, fetched in self._fetcher.each(rows):
+            self._keep(row, fetched)
         try:
             self._leases.move(POLL, self._holder, now + timedelta(seconds=every - _EARLY))
         except Exception as problem:  # it runs out by itself: somebody polls earlier than needed
@@ -167,8 +167,8 @@ class QuotaWatch:
             self._keep(row, fetched)
         self._advisor.refresh()
 
-    def _keep(self, row: ProviderRow | None, fetched: store.Fetched) -> None:
-        if row is None or row.kind.quota is None:
+    def _keep(self, row: ProviderRow, fetched: store.Fetched) -> None:
+        if row.kind.quota is None:
             return
         try:
             store.keep(row.id, row.kind.quota.kind, fetched, "poll", self._clock.now())

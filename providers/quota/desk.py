@@ -101,16 +101,16 @@ def refresh(fetcher: Fetcher = FETCHER, clock: Clock = SYSTEM) -> tuple[list[Ref
     """Ask every enabled provider that tells a quota now, then judge what they said. Also the number of the others."""
     rows = [cache.row_of(row) for row in Provider.objects.filter(enabled=True).order_by("name")]
     asked = [row for row in rows if row.kind.quota is not None]
-    found = control.LOOP.run(fetcher.every(asked))
-    results = [Refreshed(row.name, row.kind.type, _kept(row, found.get(row.id), clock)) for row in asked]
+    errors = {row.id: _kept(row, fetched, clock) for row, fetched in fetcher.each(asked)}
+    results = [Refreshed(row.name, row.kind.type, errors.get(row.id, RESTING)) for row in asked]
     ports.judge_quotas()
     return results, len(rows) - len(asked)
 
 
-def _kept(row: ProviderRow, fetched: Fetched | None, clock: Clock) -> str:
+def _kept(row: ProviderRow, fetched: Fetched, clock: Clock) -> str:
     """Why there is no new reading of *row*, else ``""``."""
-    if fetched is None or row.kind.quota is None:
-        return RESTING
+    if row.kind.quota is None:
+        return ""
     try:
         store.keep(row.id, row.kind.quota.kind, fetched, "manual", clock.now())
     except Exception as problem:

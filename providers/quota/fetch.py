@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import as_completed
 from dataclasses import replace
 from typing import Any
 
@@ -66,7 +67,7 @@ class Seen:
 
 
 class Fetcher:
-    """*sleep* and *chance* serve the waits between attempts. Used from the control loop only."""
+    """*sleep* and *chance* serve the waits between attempts. Its state is touched on the control loop only."""
 
     def __init__(
         self,
@@ -81,24 +82,28 @@ class Fetcher:
         self._refused: set[Account] = set()
         self._running: dict[Account, asyncio.Task[Fetched]] = {}
 
-    async def every(self, rows: Iterable[ProviderRow]) -> dict[str, Fetched]:
-        """Ask all of them at once; a slow one delays nobody but itself. Those left alone are missing."""
-        each = list(rows)
-        found = await asyncio.gather(*(self.one(row) for row in each))
-        return {row.id: fetched for row, fetched in zip(each, found, strict=True) if fetched is not None}
+    def each(self, rows: Iterable[ProviderRow]) -> Iterator[tuple[ProviderRow, Fetched]]:
+        """Ask all of them at once; what they say in the order in which it comes, so that a slow one delays nobody but
+        itself. Those left alone are missing. For any thread but the control loop's."""
+        running = {control.LOOP.start(self.one(row)): row for row in rows}
+        for done in as_completed(running):
+            if (fetched := done.result()) is not None:
+                yield running[done], fetched
 
     async def one(self, row: ProviderRow) -> Fetched | None:
         """Ask *row*, whose kind has a reader. None: it failed too often of late. Never raises.
 
-        Who asks while another does is given the same answer; who stops waiting does not end the call.
+        Who asks while another does is given the same answer, but not its shape: that counts once for each fetch. Who
+        stops waiting does not end the call.
         """
         reader, account = row.kind.quota, (row.id, asked(row))
         if reader is None or self._fuse.burnt(account, self._clock.monotonic()):
             return None
-        if account not in self._running:
-            task = self._running[account] = asyncio.create_task(self._one(row, reader))
-            task.add_done_callback(lambda done: self._running.pop(account, None))
-        return await asyncio.shield(self._running[account])
+        if (shared := self._running.get(account)) is not None:
+            return replace(await asyncio.shield(shared), shape=())
+        task = self._running[account] = asyncio.create_task(self._one(row, reader))
+        task.add_done_callback(lambda done: self._running.pop(account, None))
+        return await asyncio.shield(task)
 
     async def _one(self, row: ProviderRow, reader: QuotaReader) -> Fetched:
         fetched, account = replace(await self._ask(row, reader), account=asked(row)), (row.id, asked(row))

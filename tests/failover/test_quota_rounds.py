@@ -3,6 +3,8 @@
 Kimi's plan stands for every type that is judged: the vendor is asked over HTTP, nothing in between is replaced.
 """
 
+import asyncio
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,16 +17,18 @@ from modelhotel import config_store
 from modelhotel.core import catalogue, options
 from modelhotel.core.clock import ManualClock
 from modelhotel.core.options import REGISTRY
+from modelhotel.core.threads import released
 from modelhotel.models import Setting
 from modelhotel.ops import leases
-from providers import cache
+from providers import cache, control
 from providers.cache import Catalogue
 from providers.models import Provider, QuotaSnapshot
 from providers.quota import desk
 from providers.quota.fetch import Fetcher
 from tests.failover.breaker.conftest import DAY, MINUTE, A, Bench, spent
-from tests.upstream.server import FakeProvider, reply
+from tests.upstream.server import FakeProvider, Hold, reply
 from tests.upstream.server import status as answers_with
+from tests.wire.product import eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 
@@ -217,6 +221,31 @@ def test_a_refresh_by_hand_is_judged_at_once(round: Round):
     assert not round.dark
 
 
+def test_a_reading_is_stored_while_a_slower_vendor_is_still_asked(round: Round, provider_b: FakeProvider):
+    other = Provider.objects.create(name="Slow", base_url=provider_b.url, provider_type="kimi-code")
+    rows = {str(one.pk): cache.row_of(one) for one in (other, round.provider)}
+    round.patch.setattr(cache.SNAPSHOT, "current", Catalogue(providers=rows))
+    held = Hold(reply(200, left(70)))
+    provider_b.route("GET", "/v1/usages", held)
+    round.says(left(0))
+
+    def stored() -> dict[str, Any]:
+        return dict(QuotaSnapshot.objects.values_list("provider__name", "payload"))
+
+    for read in (lambda: round.poll(), lambda: desk.refresh(round.fetcher, round.clock)):
+        QuotaSnapshot.objects.all().delete()
+        asking = threading.Thread(target=released, args=(read,))
+        asking.start()
+        try:
+            assert eventually(lambda: stored() == {"Kimi": left(0)}), "the slow one keeps nobody waiting"
+        finally:
+            held.release()
+            asking.join(10)
+        assert stored() == {"Kimi": left(0), "Slow": left(70)} and round.pin() == "advisor"
+        held = Hold(reply(200, left(70)))
+        provider_b.route("GET", "/v1/usages", held)
+
+
 def test_a_dead_key_and_a_missing_plan_say_nothing_of_the_quota(round: Round):
     round.poll(left(0))
     round.poll(answers_with(401))
@@ -255,6 +284,32 @@ def test_a_new_key_is_told_when_the_second_fetch_shows_it(round: Round, told: li
         "removed": [],
     }
     assert QuotaSnapshot.objects.get().payload == left(30), "what nobody knows is not kept"
+
+
+def test_one_fetch_that_two_wait_for_is_seen_once(round: Round, told: list[Any]):
+    """part of providers 71"""
+    round.poll(left(40))
+    held = Hold(reply(200, left(40, more=1)))
+    round.says(held)
+    by_hand = threading.Thread(target=released, args=(lambda: desk.refresh(round.fetcher, round.clock),))
+    by_hand.start()
+    assert held.reached.wait(10)
+    polling = threading.Thread(target=released, args=(lambda: round.poll(),))
+    polling.start()
+    try:
+        assert eventually(lambda: waiters(round) == 2)
+    finally:
+        held.release()
+        by_hand.join(10)
+        polling.join(10)
+    assert round.calls == 2 and not drifts(told)
+    round.poll(left(40, more=2))
+    assert [event.metadata["added"] for event in drifts(told)] == [["more"]]
+
+
+def waiters(round: Round) -> int:
+    """How many are given the answer that is on its way."""
+    return sum("Fetcher.one" in repr(task) for task in asyncio.all_tasks(control.LOOP._loop))
 
 
 def test_a_key_that_is_missing_once_is_nothing_and_twice_is_told(round: Round, told: list[Any]):

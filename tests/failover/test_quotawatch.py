@@ -48,9 +48,10 @@ class Fetcher:
     def __init__(self, log):
         self.log = log
 
-    async def every(self, rows):
+    def each(self, rows):
         self.log.append(("poll", [row.name for row in rows]))
-        return {row.id: Fetched({"of": row.name}, 200) for row in rows}
+        for row in rows:
+            yield row, Fetched({"of": row.name}, 200)
 
     async def one(self, row):
         self.log.append(("one", row.name))
