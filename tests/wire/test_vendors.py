@@ -236,3 +236,35 @@ def test_a_group_goes_past_a_vendor_that_refuses_in_its_own_words_and_comes_back
     before = len(vendor.chats)
     assert town.ask(f"hotel/{name}").status_code == 200
     assert len(vendor.chats) == before + 1 and other
+
+
+def test_a_sweep_finds_every_vendor_as_it_was(town: Town):
+    """One that lacked a model would list again, for a minute; a group that had lost a member would be told."""
+    for kind in BY_KIND:
+        town.provider(kind)
+    before = {kind: town.models(kind) for kind in BY_KIND}
+    swept = f'discovery: sweep complete" source=Scheduled models_pruned=0 providers={len(BY_KIND)}\n'
+    town.admin("PUT", "/api/settings", json={"discovery_interval": "1s"})
+    try:
+        assert eventually(lambda: town.product.output.count(swept) >= 2, 30.0)
+    finally:
+        town.admin("PUT", "/api/settings", json={"discovery_interval": "0"})
+    stamps = ("last_seen_at",)
+    for kind, rows in before.items():
+        after = town.models(kind)
+        assert {name: {**row, **dict.fromkeys(stamps)} for name, row in after.items()} == {
+            name: {**row, **dict.fromkeys(stamps)} for name, row in rows.items()
+        }
+    summary = town.admin("GET", "/api/providers/status").json()["summary"]
+    assert (summary["total"], summary["healthy"], summary["overall_status"]) == (len(BY_KIND), len(BY_KIND), "healthy")
+    assert not town.admin("GET", "/api/discovery/status").json()["claim_count"]
+
+
+def test_the_command_asks_every_vendor_beside_the_server(town: Town):
+    for kind in BY_KIND:
+        town.provider(kind)
+    done = town.product.manage("discover_models")
+    assert done.returncode == 0, done.stderr
+    for kind in BY_KIND:
+        number = len(town.models(kind))
+        assert f"{called(kind)}: {number} model{'' if number == 1 else 's'}\n" in done.stdout
