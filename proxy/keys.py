@@ -51,15 +51,14 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyTable:
-    """Every key by the SHA-256 (lower-case hex) of its text, every account by its id. *ready* is False before the
-    first build."""
+    """Every key by the SHA-256 (lower-case hex) of its text. *ready* is False before the first build."""
 
     by_hash: Mapping[str, KeyRow] = field(default_factory=dict)
     ready: bool = False
-    owners: Mapping[str, Owner] = field(default_factory=dict)
 
 
-_NOBODY = Owner("", True, None, None)
+#: Whose keys belong to no account, and the admin token.
+NOBODY = Owner("", True, None, None)
 
 
 def hash_of(key: bytes) -> str:
@@ -83,7 +82,7 @@ def build() -> KeyTable:
     for pk, name, key_hash, allowed, strip, owner_id, *limits in VirtualKey.objects.order_by().values_list(
         "pk", "name", "key_hash", "allowed_providers", "strip_reasoning", "owner_user_id", *FIELDS
     ):
-        owner = owners.get(str(owner_id), _NOBODY) if owner_id else _NOBODY
+        owner = owners.get(str(owner_id), NOBODY) if owner_id else NOBODY
         rows[key_hash] = KeyRow(
             id=str(pk),
             name=name,
@@ -96,18 +95,14 @@ def build() -> KeyTable:
             owner_limits=owner.limits,
             owner_name=owner.name,
         )
-    return KeyTable(rows, ready=True, owners=owners)
+    return KeyTable(rows, ready=True)
 
 
-def of_account(route: str, user_id: str | None) -> KeyRow | None:
+def of_account(route: str, user_id: str | None, owner: Owner = NOBODY) -> KeyRow:
     """What stands in for a key where the account *user_id* (None: the admin token) asks through the dashboard.
 
-    The rate is counted per *route*; the account's own caps and providers apply as with a key. None: no such account
-    is enabled (any more).
+    The rate is counted per *route*; the account's own caps and providers apply as with a key.
     """
-    owner = SNAPSHOT.current.owners.get(user_id) if user_id is not None else _NOBODY
-    if owner is None or not owner.active:
-        return None
     return KeyRow(
         id=route,
         name=route,

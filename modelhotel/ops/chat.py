@@ -15,11 +15,14 @@ from modelhotel.accounts.authentication import authenticate
 from modelhotel.accounts.identity import FORBIDDEN, Identity
 from modelhotel.accounts.sessions import SessionStore
 from modelhotel.core.faults import Refusal
+from modelhotel.models import User
 from modelhotel.ops.asgi_types import App, Receive, Scope, Send
 from modelhotel.ops.front import worded
 from proxy import app, keys
 from proxy.call import Call
-from proxy.keys import KeyRow
+from proxy.keys import KeyRow, Owner
+from proxy.limits.caps import Limits
+from proxy.limits.fields import FIELDS
 
 PREFIX = "/api/chat/"
 #: Also the names that the rows of these requests carry instead of a key's.
@@ -54,7 +57,9 @@ def _signed_in(route: str) -> Callable[[Call], Awaitable[KeyRow | None]]:
         except Refusal as problem:
             body, kind = worded(call.scope, problem.text.encode())
             extra = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
-            await call.reply(problem.status, body, [(b"content-type", kind), (b"cache-control", b"no-store"), *extra])
+            # The body was not read, and nobody will.
+            own = [(b"content-type", kind), (b"cache-control", b"no-store"), (b"connection", b"close")]
+            await call.reply(problem.status, body, [*own, *extra])
             return None
 
     return signed_in
@@ -67,14 +72,17 @@ def _account(call: Call, route: str) -> KeyRow:
         identity = _identity(call)
         if identity.actor.role != "admin" and GRANT not in identity.grants:
             raise Refusal(403, FORBIDDEN)
-        if not keys.SNAPSHOT.current.ready:
-            keys.load()
-        row = keys.of_account(route, identity.actor.user_id)
-        if row is None:
-            raise Refusal(401, "Invalid admin token")
-        return row
+        return keys.of_account(route, identity.actor.user_id, _owner(identity.user))
     finally:
         close_old_connections()
+
+
+def _owner(user: User | None) -> Owner:
+    """The account as the database has it now: the tables in memory may not have heard of a new one yet."""
+    if user is None:
+        return keys.NOBODY
+    limits = Limits(*(getattr(user, name) for name in FIELDS))
+    return Owner(user.username, user.is_active, user.allowed_providers, limits)
 
 
 def _identity(call: Call) -> Identity:

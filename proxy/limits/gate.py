@@ -143,7 +143,7 @@ class Limiter:
                 (rates, OWNER + id_of_owner, rules.of_owner(key.owner_limits)),
                 (rates, KEY + key.hash, cap if cap and not cap.unlimited else None),
                 (tokens, OWNER_TOKENS + id_of_owner, rules.tokens_of_owner(key.owner_limits)),
-                (tokens, TOKENS + key.hash, rules.tokens_of_key(key.limits)),
+                (tokens, TOKENS + key.hash, None if key.session else rules.tokens_of_key(key.limits)),
             ]
             for asks, bucket_id, limit in wanted:
                 if limit is not None:

@@ -1,13 +1,14 @@
 """``/api/chat/*``: chat completions for who is signed in, through the walk of ``/v1`` (v1-api 5.8)."""
 
+import socket
 from contextlib import contextmanager
 
 import httpx
 import pytest
 
 from tests.upstream.server import answer, reply
-from tests.wire.house import GROUP, House
-from tests.wire.product import eventually
+from tests.wire.house import GROUP, House, house
+from tests.wire.product import LIMITED, eventually
 
 PASSWORD = "correct horse"
 BODY = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}]}
@@ -127,3 +128,56 @@ def test_a_disabled_account_chats_no_more(home: House):
         assert browser.post("/api/chat/chat", json=BODY).status_code == 200
         home.admin("PUT", f"/api/users/{browser.account}", json={"enabled": False})
         assert browser.post("/api/chat/chat", json=BODY).status_code == 401
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory):
+    with house(tmp_path_factory.mktemp("limited"), LIMITED) as found:
+        yield found
+
+
+def test_the_minute_of_tokens_is_the_accounts_alone(limited: House):
+    """v1-api 4.3: no key, so no minute of a key's, whatever the global one is."""
+    limited.fresh()
+    limited.settings(rate_limit_tpm="10")
+    limited.a.script(answer("long", usage={"prompt_tokens": 500, "completion_tokens": 500, "total_tokens": 1000}))
+    with account(limited, "ann", role="user", grants=["chat"]) as browser:
+        for _ in range(3):
+            assert browser.post("/api/chat/chat", json=BODY).status_code == 200
+    with account(limited, "bob", role="user", grants=["chat"], rate_limit_tpm=10) as browser:
+        assert browser.post("/api/chat/chat", json=BODY).status_code == 200
+        assert eventually(lambda: browser.post("/api/chat/chat", json=BODY).status_code == 429)
+        refused = browser.post("/api/chat/arena", json=BODY)
+        assert refused.json()["error"]["message"] == "user token rate limit exceeded"
+    limited.settings(rate_limit_tpm="0")
+
+
+def test_keys_and_chat_of_an_account_share_its_rate(limited: House):
+    """v1-api 4.2"""
+    limited.fresh()
+    given = {"grants": ["chat", "virtual_keys"], "rate_limit_rps": 0.01, "rate_limit_burst": 3}
+    with account(limited, "ann", role="user", **given) as browser:
+        key = browser.post("/api/virtual-keys", json={"name": "laptop"}).json()["key"]
+        by_key = {"Authorization": f"Bearer {key}"}
+        asked = [
+            httpx.post(f"{limited.product.url}/v1/chat/completions", json=BODY, headers=by_key, trust_env=False),
+            browser.post("/api/chat/chat", json=BODY),
+            browser.post("/api/chat/arena", json=BODY),
+            browser.post("/api/chat/completions", json=BODY),
+            httpx.post(f"{limited.product.url}/v1/chat/completions", json=BODY, headers=by_key, trust_env=False),
+        ]
+        assert [one.status_code for one in asked] == [200, 200, 200, 429, 429]
+        for refused in asked[3:]:
+            assert refused.json()["error"]["message"] == "user rate limit exceeded"
+            assert refused.headers["x-ratelimit-burst"] == "3" and refused.headers["x-ratelimit-scope"] == "ip"
+
+
+def test_a_refused_body_is_not_waited_for(home: House):
+    """As on /v1: whoever is nobody can not have us read."""
+    host, port = home.product.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as sock:
+        sock.sendall(b"POST /api/chat/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 40000000\r\n\r\n" + b"x" * 1000)
+        told = b""
+        while part := sock.recv(65536):
+            told += part
+    assert told.startswith(b"HTTP/1.1 401 ") and b"connection: close" in told.lower()
