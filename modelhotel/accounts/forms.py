@@ -1,4 +1,4 @@
-"""The sign-in form of the admin site: user and password, or the admin token."""
+"""Forms of the admin site: signing in with user and password or the admin token, another password of one's own."""
 
 import logging
 from typing import Any
@@ -6,12 +6,13 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
-from unfold.forms import AuthenticationForm
+from unfold.forms import AdminOwnPasswordChangeForm, AuthenticationForm
 from unfold.widgets import BASE_INPUT_CLASSES
 
-from modelhotel.accounts import admin_token, throttles, verbs
+from modelhotel.accounts import admin_token, sessions, throttles, users, verbs
 from modelhotel.accounts.authentication import address_of
 from modelhotel.core.actor import ADMIN
+from modelhotel.core.faults import Refusal
 from modelhotel.models import User
 
 log = logging.getLogger("auth")
@@ -69,3 +70,33 @@ class SignInForm(AuthenticationForm):  # type: ignore[misc]
     def _by_password(self, name: str) -> User | None:
         user = verbs.by_password(self.request, name, self.cleaned_data["password"])
         return user if user is not None and user.is_staff else None
+
+
+class OwnPasswordForm(AdminOwnPasswordChangeForm):  # type: ignore[misc]
+    """As ``POST /api/auth/password``: valid only once the password is changed. *request* is the one it came with."""
+
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._here = sessions.key_of(request.session.session_key or "")
+        self.fields["new_password1"].help_text = "8 to 1,024 characters. Your other sessions end."
+
+    def clean_old_password(self) -> str:
+        """Looked at last, by the verb, so that a slip in the new one is no guess."""
+        return str(self.cleaned_data["old_password"])
+
+    def clean(self) -> dict[str, Any]:
+        super().clean()
+        if not self.errors:
+            given = self.cleaned_data
+            try:
+                users.checked_password(given["new_password1"])
+                users.set_own_password(self.user, given["old_password"], given["new_password1"], [self._here])
+            except Refusal as problem:
+                field = "new_password1" if problem.field == "password" else "old_password"
+                self.add_error(field, problem.text.capitalize())
+        return dict(self.cleaned_data)
+
+    def save(self, commit: bool = True) -> User:
+        """Done already."""
+        user: User = self.user
+        return user

@@ -13,7 +13,7 @@ from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
-from modelhotel.accounts import grants, sessions
+from modelhotel.accounts import grants, sessions, throttles
 from modelhotel.core import changes
 from modelhotel.core.actor import Actor
 from modelhotel.core.changes import Action, Change
@@ -142,6 +142,18 @@ def set_password(user: User, password: object, actor: Actor, keep: Iterable[str]
         _record(user, "updated", actor)
     kept = frozenset(keep)
     sessions.revoke([row for row in sessions.of_account(user) if row.session_key not in kept])
+
+
+def set_own_password(user: User, current: str, wanted: object, keep: Iterable[str]) -> None:
+    """:func:`set_password` for whoever knows the *current* one; guesses are slowed down like those of a sign-in."""
+    tally = throttles.by_name(user.username)
+    if seconds := throttles.SIGN_IN.wait(tally):
+        raise throttles.locked(seconds)
+    if len(current) > PASSWORD_MOST or not user.check_password(current):
+        throttles.SIGN_IN.failed(tally)
+        raise Refusal(401, "the current password is wrong", field="current_password")
+    throttles.SIGN_IN.succeeded(tally)
+    set_password(user, wanted, user.actor, keep)
 
 
 def sign_out(user: User) -> None:

@@ -1,12 +1,15 @@
 """The admin site: unfold's, with our start page and the settings page."""
 
+import functools
 from typing import Any
 
-from django.http import HttpRequest
-from django.urls import URLPattern, path
+from django.contrib.auth.views import PasswordChangeView
+from django.http import HttpRequest, HttpResponseBase
+from django.urls import URLPattern, path, reverse
 from unfold.sites import UnfoldAdminSite
 
 from modelhotel.accounts import demo
+from modelhotel.accounts.forms import OwnPasswordForm
 from modelhotel.core.version import VERSION
 from modelhotel.models import User
 from modelhotel.site import board_page, keys_page, log_pages, provider_pages, settings_page
@@ -30,6 +33,14 @@ class HotelSite(UnfoldAdminSite):  # type: ignore[misc]
             path("providers/", self.admin_view(provider_pages.providers), name="providers"),
             path("models/", self.admin_view(provider_pages.models), name="models"),
         ]
+
+    def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponseBase:
+        view = PasswordChangeView.as_view(
+            form_class=functools.partial(OwnPasswordForm, request=request),
+            success_url=reverse(f"{self.name}:password_change_done", current_app=self.name),
+            extra_context={**self.each_context(request), **(extra_context or {})},
+        )
+        return view(request)
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         user = request.user

@@ -325,3 +325,29 @@ def test_streams_of_a_deleted_account_end_when_it_is_gone_not_before(admin, monk
     monkeypatch.setattr(sessions, "ended", [lambda key: seen.append(User.objects.exists())])
     assert admin.delete(f"/api/users/{account['id']}").status_code == 204
     assert seen == [False]
+
+
+def test_the_page_of_ones_own_password_asks_as_much_as_the_api(admin):
+    made(admin, role="viewer")
+    here, there = page(), browser()
+
+    def change(old, new, again=None):
+        form = {"old_password": old, "new_password1": new, "new_password2": new if again is None else again}
+        answer = here.post("/password_change/", form)
+        return answer.status_code, answer.content.decode()
+
+    for old, new, again, words in (
+        ("wrong password", "battery staple", None, "The current password is wrong"),
+        (PASSWORD, "short", None, "Password must be between 8 and 1024 characters"),
+        (PASSWORD, "battery staple", "battery stable", "match"),
+    ):
+        status, body = change(old, new, again)
+        assert status == 200 and words in body, words
+    assert there.get("/api/auth/me").status_code == 200
+    assert change(PASSWORD, "battery staple")[0] == 302
+    assert here.get("/password_change/").status_code == 200
+    assert there.get("/api/auth/me").status_code == 401
+    assert browser(password="battery staple")
+    for _ in range(6):
+        change("wrong password", "battery staple")
+    assert "too many failed attempts" in change("battery staple", PASSWORD)[1].lower()
