@@ -194,6 +194,14 @@ class ScopeFilter(logging.Filter):
         return record.levelno >= logging.INFO or self.everything or scope(record) in self.scopes
 
 
+class CrashFilter(logging.Filter):
+    """Lets through what has a traceback. Django reports every 5xx as an error, also those that a view answered on
+    purpose and explained in a line of its own."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return bool(record.exc_info)
+
+
 class LeanRecord(logging.LogRecord):
     """A record that knows only what our lines show; the rest are defaults of the class."""
 
@@ -292,12 +300,18 @@ def config(form: str, *, debug: bool, scopes: frozenset[str], server: bool) -> M
     """For ``logging.config.dictConfig``. *form*: ``text`` or ``json``. Lines of a *server* go to stdout by a thread of
     their own; a command's stdout is its answer, so its lines go to stderr."""
     quiet = {name: {"level": "WARNING"} for name in QUIET}
-    silent = {name: {"level": "ERROR"} for name in SILENT} | {name: {"level": "CRITICAL"} for name in MUTE}
+    silent: dict[str, dict[str, Any]] = {name: {"level": "ERROR"} for name in SILENT} | {
+        name: {"level": "CRITICAL"} for name in MUTE
+    }
+    silent["django.request"] |= {"filters": ["crashes"]}
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"line": {"()": JsonFormatter if form == "json" else TextFormatter}},
-        "filters": {"scopes": {"()": ScopeFilter, "everything": debug, "scopes": scopes}},
+        "filters": {
+            "scopes": {"()": ScopeFilter, "everything": debug, "scopes": scopes},
+            "crashes": {"()": CrashFilter},
+        },
         "handlers": {
             "out": {
                 "class": "modelhotel.core.logqueue.QueueHandler" if server else "logging.StreamHandler",

@@ -138,6 +138,9 @@ def _printed(capsys: pytest.CaptureFixture[str], debug: bool, scopes: frozenset[
         logging.getLogger("c").debug("walk: three")
         logging.getLogger("c").info("walk: four")
         logging.getLogger("httpx").info("HTTP Request: GET https://x/?key=secret")
+        request = logging.getLogger("django.request")
+        request.error("%s: %s", "Internal Server Error", "/answered")
+        request.error("%s: %s", "Internal Server Error", "/crashed", exc_info=ValueError("five"))
         root.handlers[-1].flush()
         return capsys.readouterr().out
     finally:
@@ -145,6 +148,7 @@ def _printed(capsys: pytest.CaptureFixture[str], debug: bool, scopes: frozenset[
         root.setLevel(level)
         for name, old in quiet.items():
             logging.getLogger(name).setLevel(old)
+        request.filters.clear()
 
 
 def test_debug_lines_of_named_scopes_only(capsys: pytest.CaptureFixture[str]):
@@ -163,6 +167,13 @@ def test_without_either_only_information_is_printed_and_never_a_library_s_addres
     assert "four" in out
     assert "one" not in out
     assert "secret" not in out
+
+
+def test_a_page_that_crashed_is_an_error_and_an_answered_5xx_is_not(capsys: pytest.CaptureFixture[str]):
+    out = _printed(capsys, False, frozenset())
+    assert "Internal Server Error: /crashed" in out
+    assert "ValueError: five" in out
+    assert "/answered" not in out
 
 
 def test_a_lean_record_prints_the_same_line():
