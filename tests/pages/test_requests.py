@@ -133,6 +133,9 @@ def test_the_dialog_tells_the_whole_story_of_a_failover(hotel, page):
     open_page(hotel, page)
     line = page.locator(f"tr[data-id='{row['id']}']")
     expect(line.locator(".mh-log-failover")).to_have_text(f"↻ {tries}")
+    line.locator(".mh-log-name").evaluate("(name) => (name.textContent = 'A provider with a rather long name')")
+    inside = "(mark) => mark.getBoundingClientRect().right <= mark.closest('td').getBoundingClientRect().right"
+    assert line.locator(".mh-log-failover").evaluate(inside)
     line.focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(f"id={row['id']}"))
