@@ -72,6 +72,7 @@ class Docket:
         self.cases: dict[Key, Case] = {}
         self._probed: dict[str, float] = {}
         self._running: dict[str, list[float]] = {}
+        self._tidy_above = _TIDY_ABOVE
         self._lock = threading.Lock()
 
     def strike(self, key: Key, provider_id: str, now: float, *, circuit_open: bool) -> tuple[Case, Step]:
@@ -86,6 +87,8 @@ class Docket:
             if 1 < case.strikes < STRIKES:
                 return case, Step.WAIT
             if case.strikes >= STRIKES and case.refused_at is not None and now - case.refused_at <= PAUSE:
+                # Spent by that: the refusals that come while the row is written start no writes of their own.
+                case.refused_at = None
                 return case, Step.RETIRE
             may = not circuit_open and self._admit(key[0], provider_id, now)
             return case, Step.PROBE if may else Step.WAIT
@@ -127,7 +130,9 @@ class Docket:
         return True
 
     def _tidy(self, now: float) -> None:
-        if len(self.cases) + len(self._probed) > _TIDY_ABOVE:
+        """What is left doubles before it is looked through again: the event loop pays the same for every strike."""
+        if len(self.cases) + len(self._probed) > self._tidy_above:
             for key in [key for key, case in self.cases.items() if now - case.last > GAP]:
                 del self.cases[key]
             self._probed = {model: at for model, at in self._probed.items() if now - at < PAUSE}
+            self._tidy_above = max(_TIDY_ABOVE, 2 * (len(self.cases) + len(self._probed)))

@@ -217,6 +217,17 @@ def test_where_the_listing_names_it_the_third_strike_switches_it_off_on_the_youn
     assert [strike(book, 2.0), strike(book, 3.0)] == [Step.WAIT, Step.RETIRE]
 
 
+def test_a_thousand_refusals_while_the_row_is_written_start_one_write():
+    """A write that fails is made up for: by the next probe."""
+    book = Docket()
+    strike(book, 0.0)
+    judge(book, 0.0, Verdict.REFUSED, 1.0)
+    steps = [strike(book, 2.0) for _ in range(1000)]
+    assert steps.count(Step.RETIRE) == 1 and steps.count(Step.WAIT) == 999
+    assert strike(book, PAUSE) is Step.PROBE
+    assert judge(book, PAUSE, Verdict.REFUSED, PAUSE + 1) is Step.RETIRE
+
+
 def test_at_the_third_strike_an_old_verdict_is_asked_for_again():
     book = Docket()
     strike(book, 0.0)
@@ -305,6 +316,26 @@ def test_what_is_over_is_forgotten():
     for n in range(1000):
         strike(book, n * 60.0, (f"m{n}", "chat"), circuit_open=n % 2 == 0)
     assert len(book.cases) + len(book._probed) < 300
+
+
+def test_ten_thousand_models_refused_within_minutes_cost_each_strike_the_same(monkeypatch: pytest.MonkeyPatch):
+    book, looked = Docket(), 0
+    tidy = Docket._tidy
+
+    def counted(self: Docket, now: float) -> None:
+        nonlocal looked
+        before = self._tidy_above
+        tidy(self, now)
+        looked += (len(self.cases) + len(self._probed)) if self._tidy_above != before else 0
+
+    monkeypatch.setattr(Docket, "_tidy", counted)
+    for n in range(10_000):
+        strike(book, n * 0.1, (f"m{n}", "chat"))
+    assert len(book.cases) == 10_000 and looked <= 4 * 10_000
+    strike(book, 2 * GAP, ("last", "chat"))
+    for n in range(20_000):
+        strike(book, 2 * GAP, (f"n{n}", "chat"), circuit_open=True)
+    assert not any(model.startswith("m") for model, _ in book.cases), "what is over is forgotten"
 
 
 @pytest.mark.parametrize(
