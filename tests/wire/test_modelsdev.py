@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.upstream.behaviours import Behaviour, Recorded, reply
+import pytest
+
+from tests.upstream.behaviours import Behaviour, Recorded, html, reply, silence
 from tests.upstream.server import FakeProvider
 from tests.upstream.vendors import Vendor
 from tests.upstream.vendors.world import World
@@ -68,3 +70,25 @@ def test_switched_off_nobody_is_asked(tmp_path: Path):
     with product(tmp_path, reply(200, DOCUMENT), MODELSDEV_ENABLED="false") as (running, site):
         assert price(running, "gpt-x", "gpt-4o") == [None, None]
         assert site.requests == [] and "discovery: models.dev" not in running.output
+
+
+def test_while_it_hangs_the_product_serves_and_stops(tmp_path: Path):
+    with product(tmp_path, silence()) as (running, site):
+        assert eventually(lambda: site.requests)
+        assert running.get("/health").status_code == 200
+        assert price(running, "gpt-4o") == [2.5], "with the copy, meanwhile"
+        assert "discovery: models.dev" not in running.output, "nothing came of it yet"
+        assert running.stop(seconds=10.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason"),
+    [(html(), "JSON"), (reply(200, b"[" + b" " * 60_000_000 + b"]"), "the document is too large")],
+    ids=["html", "60 MB"],
+)
+def test_what_is_no_document_is_told_once_and_the_copy_stays(tmp_path: Path, behaviour: Behaviour, reason: str):
+    with product(tmp_path, behaviour) as (running, _):
+        assert eventually(lambda: "models.dev can not be read" in running.output)
+        line = next(line for line in running.output.splitlines() if "models.dev can not be read" in line)
+        assert "level=WARN" in line and reason in line
+        assert price(running, "gpt-4o") == [2.5]
