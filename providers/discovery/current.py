@@ -21,7 +21,7 @@ def lacks(model_id: str, clock: Clock = SYSTEM) -> bool:
     if row is None:
         return False
     listed_at = row.provider.last_discovery_success_at
-    if listed_at is not None and clock.now() - listed_at < YOUNG:
+    if listed_at is not None and abs(clock.now() - listed_at) < YOUNG:
         # A scan stamps the models it saw and itself with one instant.
         return row.last_seen_at is None or row.last_seen_at < listed_at
     try:

@@ -97,6 +97,7 @@ class DiscoveryWatch:
         self._scheduled = _Work(SCHEDULED, lambda: self._sweeper.run("Scheduled"), catalogue.DISCOVERY_INTERVAL)
         self._recheck = _Work(RECHECK, self._rechecker.run, catalogue.PROVIDER_RECHECK_INTERVAL)
         self._startup: _Work | None = _Work(STARTUP, self._sweep_at_start)
+        self._looking: threading.Thread | None = None
         self._threads: list[threading.Thread] = []
         self._wake = threading.Event()
         self._stopped = False
@@ -109,9 +110,8 @@ class DiscoveryWatch:
             self._leave.append(options.on_change(work.option, lambda value, work=work: self._rearm(work)))  # type: ignore[misc]
         # Not waited for at the end: it hangs on the network of somebody else for a while.
         threading.Thread(target=self._prepare, name="models.dev", daemon=True).start()
-        thread = threading.Thread(target=self._run, name="discovery-watch", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        self._looking = threading.Thread(target=self._run, name="discovery-watch", daemon=True)
+        self._looking.start()
 
     def halt(self) -> None:
         """Nothing new begins; what runs is cut off."""
@@ -124,6 +124,8 @@ class DiscoveryWatch:
 
     def stop(self) -> None:
         self.halt()
+        if self._looking is not None:  # first: after it nothing begins
+            self._looking.join(_JOIN_SECONDS)
         for thread in list(self._threads):
             thread.join(_JOIN_SECONDS)
 
@@ -170,8 +172,10 @@ class DiscoveryWatch:
             return None
         if not work.every:
             return None
-        _, due = seen.get(work.name, ("", now))
+        holder, due = seen.get(work.name, ("", now))
         if due > now:
+            if not holder and due > now + timedelta(seconds=work.every):
+                work.changed = True  # noted by a clock that was wrong, or before a change this process heard of first
             return (due - now).total_seconds()
         if work is not self._scheduled or not self._under_way(STARTUP, seen, now):
             self._begin(work, now)
@@ -184,6 +188,8 @@ class DiscoveryWatch:
         elif not options.current()[catalogue.DISCOVERY_ON_STARTUP]:
             self._startup = None
         elif self._prepared and not self._under_way(SCHEDULED, seen, now):
+            if seen.get(work.name, ("held", now))[0] == "":
+                self._leases.arm(work.name, now, now)  # given back by a clock that was ahead
             self._begin(work, now)
 
     @staticmethod
@@ -219,7 +225,8 @@ class DiscoveryWatch:
 
     def _sweep_at_start(self) -> None:
         latest = Provider.objects.aggregate(latest=Max("last_discovered_at"))["latest"]
-        if latest is not None and self._clock.now() - latest < FRESH:
+        # Later than now: the clock was wrong then, or is.
+        if latest is not None and abs(self._clock.now() - latest) < FRESH:
             log.info("discovery: no sweep at this start, one was made less than 5 minutes ago")
             return
         self._sweeper.run("Startup")

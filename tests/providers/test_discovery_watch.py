@@ -192,6 +192,21 @@ def test_a_start_within_five_minutes_of_a_scan_sweeps_nothing(fleet: Fleet):
     assert fleet.until(60, fleet.process()) == ["Startup"]
 
 
+def test_a_clock_that_is_set_back_costs_one_interval_at_most(looking: Fleet):
+    """A machine may start with any date and learn the right one later."""
+    looking.settings(discovery_on_startup="true", discovery_interval="6h", provider_recheck_interval="60s")
+    row = Provider.objects.create(name="P", base_url="http://127.0.0.1/v1", provider_type="custom")
+    looking.clock.advance(1000 * 24 * HOUR)
+    Provider.objects.filter(pk=row.pk).update(last_discovered_at=looking.clock.now())
+    one = looking.process()
+    looking.until(5, one)
+    looking.clock.advance(-1000 * 24 * HOUR)
+    assert looking.until(2 * LOOK + 60, one) == ["Recheck"]
+    done = looking.until(6 * HOUR, one)
+    assert done.count("Scheduled") == 1 and done.count("Recheck") == 6 * 60
+    assert "Startup" in looking.until(LOOK, looking.process()), "a scan of the future is not young"
+
+
 def test_of_processes_that_start_together_one_sweeps(looking: Fleet):
     looking.settings(discovery_on_startup="true")
     Provider.objects.create(name="P", base_url="http://127.0.0.1/v1", provider_type="custom")
