@@ -28,17 +28,16 @@ def flapped(diff: Mapping[str, Any]) -> Iterator[str]:
 def record(source: Source, provider: Provider | None, diff: Mapping[str, Any], now: datetime) -> bool:
     """Write what one sweep changed at *provider* (None: at the groups of the run). False when *diff* is empty.
 
-    Raises what the database raises.
+    Of a provider that was deleted meanwhile its name stays. Raises what the database raises.
     """
     if not diff:
         return False
+    name = provider.name if provider else ""
     with transaction.atomic():
+        if provider is not None:
+            provider = Provider.objects.select_for_update().filter(pk=provider.pk).first()
         row = DiscoveryChange.objects.create(
-            detected_at=now,
-            source=source,
-            provider=provider,
-            provider_name=provider.name if provider else "",
-            diff=dict(diff),
+            detected_at=now, source=source, provider=provider, provider_name=name, diff=dict(diff)
         )
         if provider is not None:
             DiscoveryFlap.objects.bulk_create(

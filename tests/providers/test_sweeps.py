@@ -553,17 +553,37 @@ def test_a_provider_whose_scan_runs_already_is_left_to_it(house: House, api: Api
     assert not sweep.is_alive() and Model.objects.count() == 1
 
 
-def test_a_provider_deleted_during_its_sweep_is_forgotten(house: House):
+def test_a_provider_deleted_during_its_sweep_leaves_an_entry_with_its_name(
+    house: House, caplog: pytest.LogCaptureFixture
+):
     with FakeProvider(models=["a", "b"]) as upstream:
         house.provider(upstream)
-        upstream.models = ["b"]
+        upstream.models = ["b", "c"]
 
         def delete() -> None:
             beside(lambda: Provider.objects.all().delete()).join(10)
 
         house.before_confirmation = [delete]
-        assert types(house.sweep()) == ["discovery.complete"]
+        assert types(house.sweep()) == ["discovery.complete", "discovery.changes_pending"]
     assert Model.objects.count() == 0
+    entry = DiscoveryChange.objects.get()
+    assert (entry.provider, entry.provider_name, list(entry.diff)) == (None, "P", ["added"])
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("field", ["enabled", "autodiscovery_enabled"])
+def test_a_provider_taken_out_of_discovery_during_its_sweep_keeps_its_models(house: House, field: str):
+    with FakeProvider(models=["a", "b"]) as upstream:
+        made = house.provider(upstream)
+        upstream.models = ["b"]
+        house.sweep()
+
+        def off() -> None:
+            beside(lambda: house.api.put(f"/providers/{made['id']}", {field: False})).join(10)
+
+        house.before_confirmation = [off]
+        assert of_type(house.sweep(), "discovery.models_disabled") == []
+    assert streaks() == {"a": (True, 1), "b": (True, 0)}
 
 
 def test_a_provider_that_leaves_discovery_during_its_sweep_is_not_judged(house: House):
