@@ -45,7 +45,7 @@ NONE: frozenset[str] = frozenset()
 def test_a_live_context_wins_and_small_moves_are_not_told(
     stored: int | None, listed: int | None, live: frozenset[str], written: int | None, told: bool
 ):
-    """providers 40"""
+    """part of providers 40. The columns and what is told."""
     row, model = Row(context_length=stored), Listed("m", context_length=listed, live=live)
     assert merge.columns(model, row, NOW).get("context_length") == written
     assert bool(merge.reported(model, row)) is told
@@ -63,7 +63,7 @@ def test_a_live_context_wins_and_small_moves_are_not_told(
     ],
 )
 def test_a_pinned_price_stays(stored: float | None, listed: float | None, pinned: bool, written: Any, told: bool):
-    """providers 41"""
+    """part of providers 41. The columns and what is told."""
     row = Row(input_price_per_million=stored, price_customized=pinned)
     model = Listed("m", input_price_per_million=listed)
     assert merge.columns(model, row, NOW).get("input_price_per_million") == written
@@ -72,7 +72,7 @@ def test_a_pinned_price_stays(stored: float | None, listed: float | None, pinned
 
 
 def test_a_custom_display_name_stays():
-    """providers 43"""
+    """part of providers 43. The columns and what is told."""
     model = Listed("m", display_name="Theirs")
     assert "display_name" not in merge.columns(model, Row(display_name_customized=True), NOW)
     assert merge.columns(model, Row(), NOW)["display_name"] == "Theirs"
@@ -87,7 +87,7 @@ def test_a_custom_display_name_stays():
     ],
 )
 def test_a_sighting_turns_on_only_what_discovery_turned_off(row: Row, on: bool | None, dismissed: bool):
-    """providers 34"""
+    """part of providers 34. The columns and what is told."""
     values = merge.columns(Listed("m"), row, NOW)
     assert values.get("enabled") is on
     assert ("discovery_dismissed_at" in values) is dismissed
@@ -95,7 +95,7 @@ def test_a_sighting_turns_on_only_what_discovery_turned_off(row: Row, on: bool |
 
 
 def test_small_price_moves_are_damped():
-    """providers 42"""
+    """part of providers 42. The columns and what is told."""
     row = Row(input_price_per_million=1.0, output_price_per_million=1.0)
     damped = merge.damp(Listed("m", input_price_per_million=1.05, output_price_per_million=1.2), row)
     assert (damped.input_price_per_million, damped.output_price_per_million) == (1.0, 1.2)
