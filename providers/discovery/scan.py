@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modelhotel.core import crypto, events
@@ -30,13 +30,15 @@ SCAN_SECONDS = 180.0  # the whole listing of one provider, retries included
 AT_ONCE = 8
 UNDECRYPTABLE = "failed to decrypt API key"
 INTERRUPTED = "the scan was interrupted"
+GONE = 404  # status of the Refusal where the provider was deleted during its scan
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """One finished scan. *error*: nothing was written; *problem* is the Refusal that a single scan answers with then.
 
-    *failed*: the refresh failed in some respect, a listing without models or a refused key included.
+    *failed*: the refresh failed in some respect, a listing without models or a refused key included; not that what it
+    gave could not be written, which is nothing against the provider.
     """
 
     provider: str
@@ -206,11 +208,12 @@ class Scanner:
             try:
                 return self._write(row, fetched, trigger)
             except Refusal as problem:
-                return _lost(row, problem.text, problem)
+                lost = _lost(row, problem.text, problem, told=problem.status != GONE)
             except Exception:
                 log.exception("discovery: scan not written", extra={"attrs": {"provider": row.name}})
                 text = f"failed to discover models for provider {row.name}"
-                return _lost(row, text, Refusal(500, text))
+                lost = _lost(row, text, Refusal(500, text))
+            return replace(lost, failed=fetched.failed)
 
     def _write(self, row: Provider, fetched: Fetched, trigger: Trigger) -> Result:
         now, stamps = self._clock.now(), trigger.stamps(fetched)

@@ -25,6 +25,7 @@ from providers.discovery.listing import Fetched
 from providers.discovery.misses import Confirmed, Verdict
 from providers.discovery.scan import (
     AT_ONCE,
+    GONE,
     SCANNER,
     SWEEP,
     Result,
@@ -45,7 +46,8 @@ log = logging.getLogger("discovery")
 class Swept:
     """One provider's part of a sweep. *known*: the model ids that were on before it; None = they could not be read.
 
-    *landed*: its listing was dealt with. *cut*: it was cut off before that. *trusted*: its misses were recorded.
+    *landed*: its listing was dealt with. *cut*: it was cut off before that. *failed*: its refresh failed. *unwritten*:
+    what came could not be written. *trusted*: its misses were recorded.
     """
 
     row: Provider
@@ -53,6 +55,7 @@ class Swept:
     landed: bool = False
     cut: bool = False
     failed: bool = False
+    unwritten: bool = False
     trusted: bool = False
     diff: dict[str, Any] = field(default_factory=dict)
 
@@ -143,6 +146,7 @@ class Sweeper:
                 one.known = _known(one.row)
                 result = landing.result = self._scanner.write(one.row, fetched, SWEEP)
                 one.failed, one.diff = result.failed, dict(result.diff)
+                one.unwritten = result.problem is not None and result.problem.status != GONE
                 if not result.error:
                     listed = frozenset(model.model_id for model in fetched.models)
         return listed
@@ -206,7 +210,7 @@ class Sweeper:
             for one in swept.values()
         ]
         journaled.append(_calmly("journal", lambda: journal.record(kind, None, groups, now), False))
-        report = Report(len(swept), sum(one.failed for one in swept.values()), len(pruned))
+        report = Report(len(swept), sum(one.failed or one.unwritten for one in swept.values()), len(pruned))
         if swept:
             _tell_complete(source, report)
         if any(journaled):

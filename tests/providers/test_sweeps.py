@@ -222,8 +222,9 @@ def test_one_write_that_fails_costs_the_sweep_its_verdict(house: House, monkeypa
     """providers 37"""
     asked: list[Any] = []
     monkeypatch.setattr(prune, "prune", lambda trusted, *args: asked.append(list(trusted)) or [])
-    with FakeProvider(models=["a", "b"]) as upstream:
+    with FakeProvider(models=["a", "b"]) as upstream, FakeProvider(models=["x"]) as other:
         house.provider(upstream)
+        house.provider(other, name="well")
         upstream.models = ["b", "new"]
         house.sweep()
         Model.objects.filter(model_id="new").delete()
@@ -239,11 +240,13 @@ def test_one_write_that_fails_costs_the_sweep_its_verdict(house: House, monkeypa
         upstream.forget()
         told = house.sweep()
         assert len(upstream.requests) == 1, "nothing is confirmed that would not be recorded"
-    assert streaks() == {"a": (True, 1), "b": (True, 0)}
-    assert asked[1] == []
+    assert streaks() == {"a": (True, 1), "b": (True, 0), "x": (True, 0)}
+    assert str(provider_row().pk) not in asked[1]
     assert of_type(told, "discovery.provider_failed") == [
         {"provider": "P", "error": "failed to upsert model new for provider P"}
     ]
+    assert of_type(told, "discovery.complete")[0]["errors"] == 1
+    assert not provider_row().inventory_stale, "our database is nothing against the provider's listing"
     after = provider_row().last_discovered_at
     assert after is not None and before is not None and after > before, "the attempt is stamped"
 
@@ -569,6 +572,19 @@ def test_a_provider_deleted_during_its_sweep_leaves_an_entry_with_its_name(
     entry = DiscoveryChange.objects.get()
     assert (entry.provider, entry.provider_name, list(entry.diff)) == (None, "P", ["added"])
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_a_provider_deleted_while_it_is_listed_is_no_failure(house: House):
+    async def deleted(wire: Any) -> None:
+        beside(lambda: Provider.objects.all().delete()).join(10)
+        await listing("a")(wire)
+
+    with FakeProvider(models=["a"]) as upstream:
+        house.provider(upstream)
+        upstream.route("GET", "/v1/models", deleted)
+        (complete,) = house.sweep()
+    assert (complete.type, complete.severity) == ("discovery.complete", "success")
+    assert Model.objects.count() == 0 and Provider.objects.count() == 0
 
 
 @pytest.mark.parametrize("field", ["enabled", "autodiscovery_enabled"])
