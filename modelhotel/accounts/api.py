@@ -7,7 +7,7 @@ from django.contrib.auth import login, logout, update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from modelhotel.accounts import admin_token, demo, sessions, throttles, users, verbs
+from modelhotel.accounts import admin_token, csrf, demo, sessions, throttles, users, verbs
 from modelhotel.accounts.authentication import SIGNED_IN, address_of, by_cookie
 from modelhotel.accounts.identity import Credentials, Identity, bearer_of, of_session
 from modelhotel.core import events, webapi
@@ -59,6 +59,7 @@ def open_session(request: HttpRequest, user: User, *, by_token: bool = False) ->
 
 @router.post("/admin-exchange", auth=None, summary="Sign in with the admin token")
 def admin_exchange(request: HttpRequest, body: AdminExchange) -> dict[str, bool]:
+    csrf.refuse_foreign(request)
     if not check_token(request, body.admin_token):
         raise Refusal(401, "unauthorized")
     open_session(request, verbs.ensure_admin(actor=ADMIN), by_token=True)
@@ -73,6 +74,7 @@ def status(request: HttpRequest) -> dict[str, bool]:
 @router.post("/login", auth=None, summary="Sign in with user name and password")
 def sign_in(request: HttpRequest, body: Login) -> dict[str, bool]:
     """Slowed down per address and per name; every reason for a refusal has the same text and costs the same time."""
+    csrf.refuse_foreign(request)
     tally = throttles.by_address(address_of(request)), throttles.by_name(body.username)
     if seconds := throttles.SIGN_IN.wait(*tally):
         raise throttles.locked(seconds)

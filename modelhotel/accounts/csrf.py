@@ -11,6 +11,7 @@ from django.template.response import TemplateResponse
 
 from modelhotel.accounts.identity import log_path
 from modelhotel.core import webapi
+from modelhotel.core.faults import Refusal
 
 log = logging.getLogger("auth")
 FAILED = "CSRF token missing or invalid"
@@ -51,6 +52,25 @@ def holds(request: HttpRequest) -> bool:
     """Whether a cookie-authenticated write under ``/api`` carries the token of its cookie."""
     request.csrf_processing_done = False  # type: ignore[attr-defined]
     return _CHECK.process_view(request, _nowhere, (), {}) is None
+
+
+def arrive(request: HttpRequest) -> None:
+    """Outside of Django's handler: note the CSRF cookie that *request* came with."""
+    _CHECK.process_request(request)
+
+
+def carry(request: HttpRequest, response: HttpResponse) -> None:
+    """Outside of Django's handler: put the CSRF cookie on *response* where it was marked for renewal."""
+    _CHECK.process_response(request, response)
+
+
+def refuse_foreign(request: HttpRequest) -> None:
+    """Raise Refusal where a page of another site asks to be signed in: it would have its visitor work in an account
+    of its choice. No token is asked for, because nobody is signed in yet; a script sends no ``Origin``.
+    """
+    if "HTTP_ORIGIN" in request.META and not _CHECK._origin_verified(request):
+        warn(request)
+        raise Refusal(403, FAILED)
 
 
 def warn(request: HttpRequest) -> None:

@@ -47,6 +47,11 @@ def _given(request: HttpRequest) -> list[tuple[bytes, bytes]]:
     return [(name, str(request.META[key]).encode("latin-1", "replace")) for name, key in _READ if key in request.META]
 
 
+def resolve_scheme(request: HttpRequest, peer: str, env: Environment, given: list[tuple[bytes, bytes]]) -> None:
+    if client_ip.is_https(peer, request.scheme or "http", given, env.trusted_proxies):
+        request._get_scheme = lambda: "https"  # type: ignore[attr-defined]
+
+
 class Edge:
     """The outermost layer: resolves the client, answers preflights and puts the headers on every answer."""
 
@@ -81,8 +86,7 @@ class Edge:
     def _resolve_client(request: HttpRequest, env: Environment, given: list[tuple[bytes, bytes]]) -> None:
         peer = str(request.META.get("REMOTE_ADDR") or "")
         request.client_address = client_ip.client_address(peer, given, env.trusted_proxies)  # type: ignore[attr-defined]
-        if client_ip.is_https(peer, request.scheme or "http", given, env.trusted_proxies):
-            request._get_scheme = lambda: "https"  # type: ignore[attr-defined]
+        resolve_scheme(request, peer, env, given)
 
     def _api(self, request: HttpRequest) -> HttpResponseBase:
         """HEAD is GET without its body; what the framework words itself is put into our words; nothing is cached."""
@@ -113,10 +117,7 @@ class Edge:
         for header, unwanted in (("X-Frame-Options", env.allow_embed), ("Strict-Transport-Security", not tls)):
             if unwanted and header in response:
                 del response[header]
-        secure = env.cookie_secure == "always" or (env.cookie_secure == "auto" and request.is_secure())
-        for cookie in _OUR_COOKIES:
-            if cookie in response.cookies:
-                response.cookies[cookie]["secure"] = secure or ""
+        secure_cookies(request, response, env)
 
 
 def _note_access(request: HttpRequest, method: str | None, status: int, seconds: float) -> None:
@@ -164,7 +165,7 @@ class Use:
             request.actor = request.user.actor  # type: ignore[attr-defined]
         response = self.get_response(request)
         self._note_expiry(request, response)
-        self._slide(request, response)
+        slide(request, response)
         if api or self._is_form_outcome(request, response):
             audit.of_request(request, response.status_code)
         return response
@@ -195,20 +196,29 @@ class Use:
         if response.status_code == 302 and gone and target.partition("?")[0] == settings.LOGIN_URL:
             response["Location"] = target + ("&" if "?" in target else "?") + urlencode({"expired": 1})
 
-    @staticmethod
-    def _slide(request: HttpRequest, response: HttpResponseBase) -> None:
-        store = request.session
-        if not isinstance(store, SessionStore) or response.status_code >= 500 or not store.wants_slide():
-            return
-        if not store.slide():
-            return
-        get_token(request)  # marks the CSRF cookie for renewal; a value of another shape was replaced on the way in
-        response.set_cookie(
-            settings.SESSION_COOKIE_NAME,
-            store.session_key or "",
-            max_age=store.get_expiry_age(),
-            path=settings.SESSION_COOKIE_PATH,
-            httponly=True,
-            samesite="Strict",
-        )
-        response["Cache-Control"] = "no-store"
+
+def slide(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Write down that the session was used, where that is worth it, and have the browser keep its cookies longer."""
+    store = request.session
+    if not isinstance(store, SessionStore) or response.status_code >= 500 or not store.wants_slide():
+        return
+    if not store.slide():
+        return
+    get_token(request)  # marks the CSRF cookie for renewal; a value of another shape was replaced on the way in
+    response.set_cookie(
+        settings.SESSION_COOKIE_NAME,
+        store.session_key or "",
+        max_age=store.get_expiry_age(),
+        path=settings.SESSION_COOKIE_PATH,
+        httponly=True,
+        samesite="Strict",
+    )
+    response["Cache-Control"] = "no-store"
+
+
+def secure_cookies(request: HttpRequest, response: HttpResponseBase, env: Environment) -> None:
+    """Mark our cookies as ``COOKIE_SECURE`` says."""
+    secure = env.cookie_secure == "always" or (env.cookie_secure == "auto" and request.is_secure())
+    for cookie in _OUR_COOKIES:
+        if cookie in response.cookies:
+            response.cookies[cookie]["secure"] = secure or ""

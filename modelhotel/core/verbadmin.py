@@ -35,6 +35,9 @@ from modelhotel.core.faults import Refusal
 M = TypeVar("M", bound=models.Model)
 F = TypeVar("F", bound=Callable[..., object])
 
+#: Characters of a search that are looked for; SQLite refuses to compare with very long ones.
+SEARCH_LIMIT = 500
+
 #: Records the write that a request is: request, status, id of the object. The shell sets it.
 record_audit: Callable[[HttpRequest, int, str], None] = lambda request, status, entity_id: None  # noqa: E731
 
@@ -284,6 +287,10 @@ class VerbAdmin(ModelAdmin, _NoTransaction, Generic[M]):  # type: ignore[misc]
         return response
 
     # -- the list and its actions
+
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
+        found: tuple[Any, bool] = super().get_search_results(request, queryset, search_term[:SEARCH_LIMIT])
+        return found
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         asked = self.secret_fields.intersection(lookup.split("__"))

@@ -8,11 +8,15 @@ import asyncio
 import io
 from collections.abc import Awaitable, Callable
 
+from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.db import close_old_connections
+from django.http import HttpRequest, HttpResponse
 
+from modelhotel.accounts import csrf
 from modelhotel.accounts.authentication import authenticate
-from modelhotel.accounts.identity import FORBIDDEN, Identity
+from modelhotel.accounts.identity import FORBIDDEN
+from modelhotel.accounts.middleware import resolve_scheme, secure_cookies, slide
 from modelhotel.accounts.sessions import SessionStore
 from modelhotel.core.faults import Refusal
 from modelhotel.models import User
@@ -69,7 +73,9 @@ def _account(call: Call, route: str) -> KeyRow:
     """Blocking. Raises Refusal."""
     close_old_connections()
     try:
-        identity = _identity(call)
+        request = _request(call)
+        identity = authenticate(request)
+        _used(call, request)
         if identity.actor.role != "admin" and GRANT not in identity.grants:
             raise Refusal(403, FORBIDDEN)
         return keys.of_account(route, identity.actor.user_id, _owner(identity.user))
@@ -85,8 +91,20 @@ def _owner(user: User | None) -> Owner:
     return Owner(user.username, user.is_active, user.allowed_providers, limits)
 
 
-def _identity(call: Call) -> Identity:
+def _request(call: Call) -> HttpRequest:
+    """As Django's middleware hands it to a view; without its body, which is for the walk."""
     request = ASGIRequest(call.scope, io.BytesIO())
     request.client_address = call.client  # type: ignore[attr-defined]
-    request.session = SessionStore(request.COOKIES.get("mh_session"))
-    return authenticate(request)
+    resolve_scheme(request, str(request.META.get("REMOTE_ADDR") or ""), call.env, call.scope["headers"])
+    request.session = SessionStore(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
+    csrf.arrive(request)
+    return request
+
+
+def _used(call: Call, request: HttpRequest) -> None:
+    """Chatting is use of the session: the answer renews its cookies as any other under ``/api`` does."""
+    carrier = HttpResponse()
+    slide(request, carrier)
+    csrf.carry(request, carrier)
+    secure_cookies(request, carrier, call.env)
+    call.base += [(b"set-cookie", cookie.OutputString().encode("latin-1")) for cookie in carrier.cookies.values()]

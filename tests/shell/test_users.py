@@ -1,6 +1,7 @@
 """Accounts: made and changed through ``/api/users``, signed in with a password, kept to what they were granted."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -351,3 +352,31 @@ def test_the_page_of_ones_own_password_asks_as_much_as_the_api(admin):
     for _ in range(6):
         change("wrong password", "battery staple")
     assert "too many failed attempts" in change("battery staple", PASSWORD)[1].lower()
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null"])
+def test_no_page_of_another_site_signs_its_visitor_in(admin, token, origin):
+    made(admin)
+    foreign = {"origin": origin, "content-type": "text/plain"}
+    for path, body in (
+        ("login", {"username": "ann", "password": PASSWORD}),
+        ("admin-exchange", {"admin_token": token}),
+    ):
+        refused = Caller().post(f"/api/auth/{path}", body, headers=foreign)
+        assert told(refused) == (403, "CSRF token missing or invalid") and not refused.cookies
+        own = Caller().post(f"/api/auth/{path}", body, headers={"origin": "http://testserver"})
+        assert own.status_code == 200 and "mh_session" in own.cookies
+
+
+def test_a_demo_takes_no_grant_away(admin, settings):
+    made(admin, role="user", grants=["chat", "usage", "virtual_keys"])
+    settings.MH = replace(settings.MH, demo_readonly=True)
+    caller = browser()
+    assert caller.get("/api/auth/me").json()["grants"] == ["chat", "usage", "virtual_keys"]
+    assert caller.get("/api/virtual-keys").json() == []
+    assert caller.post("/api/virtual-keys", {"name": "x"}).status_code == 403
+
+
+def test_a_long_search_is_no_fault_of_ours(admin):
+    made(admin, role="viewer")
+    assert page().get("/modelhotel/user/", {"q": "x" * 60_000}).status_code == 200

@@ -1,6 +1,7 @@
 """``/api/chat/*``: chat completions for who is signed in, through the walk of ``/v1`` (v1-api 5.8)."""
 
 import socket
+import sqlite3
 from contextlib import contextmanager
 
 import httpx
@@ -181,3 +182,23 @@ def test_a_refused_body_is_not_waited_for(home: House):
         while part := sock.recv(65536):
             told += part
     assert told.startswith(b"HTTP/1.1 401 ") and b"connection: close" in told.lower()
+
+
+def test_chatting_is_use_of_the_session(home: House):
+    """operations 10.2: three days from the last use."""
+    with account(home, "ann", role="user", grants=["chat"]) as browser:
+        first = browser.post("/api/chat/chat", json=BODY)
+        assert first.status_code == 200 and "set-cookie" not in first.headers
+        with sqlite3.connect(home.product.data_dir / "modelhotel.sqlite3", timeout=10) as db:
+            back = "strftime('%Y-%m-%d %H:%M:%f', {}, '-1 hour')"
+            columns = ("last_seen_at", "expire_date")
+            aged = ", ".join(f"{column} = {back.format(column)}" for column in columns)
+            db.execute(f"UPDATE sessions SET {aged} WHERE user_id = ?", (browser.account.replace("-", ""),))
+        before = dict(browser.cookies)
+        used = browser.post("/api/chat/chat", json={**BODY, "stream": True})
+        assert used.status_code == 200, used.text
+        renewed = used.headers.get_list("set-cookie")
+        assert sorted(cookie.partition("=")[0] for cookie in renewed) == ["mh_csrf", "mh_session"]
+        assert all("Max-Age=259" in cookie and "SameSite=Strict" in cookie for cookie in renewed)
+        assert dict(browser.cookies) == before
+        assert "set-cookie" not in browser.post("/api/chat/chat", json=BODY).headers
