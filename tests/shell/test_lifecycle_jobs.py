@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -115,6 +116,13 @@ def test_a_lease_moves_only_for_its_holder(clock: ManualClock):
     assert leases.move("x", "a", now)
     assert leases.claim("x", "b", now, now + RUN_LEASE)
     assert Lease.objects.get(name="x").holder == "b"
+
+
+def test_a_lease_that_a_wrong_clock_wrote_is_nobodys(clock: ManualClock):
+    ahead, now = clock.now() + timedelta(days=3), clock.now()
+    assert leases.claim("x", "a", ahead, ahead + RUN_LEASE)
+    assert not leases.claim("x", "b", ahead - timedelta(days=1), now)
+    assert leases.claim("x", "b", now, now + RUN_LEASE)
 
 
 def test_every_job_of_the_product_has_a_name_that_fits_and_a_period():
