@@ -7,7 +7,7 @@ rows in one query, and writes one row per changed group. Publishes one ``config.
 import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
@@ -20,8 +20,13 @@ from modelhotel.core.actor import SYSTEM as SYSTEM_ACTOR
 from modelhotel.core.changes import Action, Change
 from modelhotel.core.clock import SYSTEM, Clock, rfc3339
 from modelhotel.core.ids import parse_uuid, uuid4_text
+from modelhotel.core.snapshots import json_of, rows_of
 from modelhotel.core.text import one_line
+from providers.cache import canonical, instant
 from providers.models import Model
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
 
 log = logging.getLogger("failover")
 
@@ -204,14 +209,34 @@ def fact(group: FailoverGroup) -> GroupFact:
     )
 
 
+_FACTS = (
+    "id",
+    "display_model",
+    "priority_order",
+    "entry_enabled",
+    "group_enabled",
+    "auto_created",
+    "auto_disabled_at",
+    "floor_disabled_at",
+)
+
+
+def read_groups(query: "QuerySet[FailoverGroup]") -> dict[str, GroupFact]:
+    """The groups of *query* by name; one query."""
+    return {
+        name: GroupFact(
+            canonical(id), name, json_of(order), json_of(toggles), bool(on), bool(auto), bool(disabled or floor)
+        )
+        for id, name, order, toggles, on, auto, disabled, floor in rows_of(query, *_FACTS)
+    }
+
+
 def read_rows() -> list[ModelFact]:
     """Every model row; one query."""
-    rows = Model.objects.values_list(
-        "id", "model_id", "enabled", "provider__name", "provider__enabled", "provider__created_at"
-    ).order_by()
+    columns = ("id", "model_id", "enabled", "provider__name", "provider__enabled", "provider__created_at")
     return [
-        ModelFact(str(id), model_id, provider, created.timestamp(), enabled and provider_enabled)
-        for id, model_id, enabled, provider, provider_enabled, created in rows
+        ModelFact(canonical(id), model_id, provider, instant(created), bool(enabled and provider_enabled))
+        for id, model_id, enabled, provider, provider_enabled, created in rows_of(Model.objects.order_by(), *columns)
     ]
 
 
@@ -223,7 +248,7 @@ class _Run:
         self.result = SyncResult(dry_run=dry)
         # Locked before the model rows are read: an edit committed while this waited is part of what is merged.
         stored = FailoverGroup.objects.order_by("display_model")
-        self.groups = {g.display_model: fact(g) for g in (stored if dry else stored.select_for_update())}
+        self.groups = read_groups(stored if dry else stored.select_for_update())
         self.rows = read_rows()
 
     def all_bases(self) -> None:

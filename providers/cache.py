@@ -159,7 +159,7 @@ def canonical(value: Any) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _instant(value: datetime) -> float:
+def instant(value: datetime) -> float:
     """A time as a driver gives it, as POSIX time; SQLite's have no zone and are in UTC."""
     return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
 
@@ -184,7 +184,7 @@ def _model(raw: tuple[Any, ...]) -> ModelRow:
     identity, provider, model_id, enabled, *texts, can, inputs, outputs = raw[:12]
     *numbers, created, search = raw[12:]
     values: list[Any] = [canonical(identity), _provider_id(provider), model_id, bool(enabled), *texts]
-    values += [_object(can), _words(inputs), _words(outputs), *numbers, _instant(created), search]
+    values += [_object(can), _words(inputs), _words(outputs), *numbers, instant(created), search]
     return ModelRow(*values)
 
 
