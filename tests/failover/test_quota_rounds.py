@@ -75,6 +75,11 @@ class Round:
         values = REGISTRY.values({catalogue.QUOTA_REFRESH_INTERVAL_MIN.key: str(value)}, {})
         self.patch.setattr(options.SNAPSHOT, "current", values)
 
+    def switch(self, minutes: int) -> None:
+        """Another interval, and the poller notices."""
+        self.minutes(minutes)
+        self.watch.turn()
+
     def says(self, answer: Any) -> None:
         self.upstream.route("GET", "/v1/usages", reply(200, answer) if isinstance(answer, dict) else answer)
 
@@ -162,28 +167,26 @@ def test_a_failed_refresh_can_still_say_that_the_quota_is_spent(round: Round):
 
 def test_without_the_poll_nobody_is_asked_and_no_pin_of_any_source_stays(round: Round):
     """providers 70"""
-    round.poll(left(0))
+    for source, answer, reserve in (("advisor", left(0), 0), ("reserve", left(60, cycle=5), 90)):
+        Provider.objects.update(quota_reserve_percent=reserve)
+        round.poll(answer)
+        assert round.pin() == source
+        round.switch(0)
+        assert round.board.circuit(SEEDED, round.id) is None and not round.dark
+        round.switch(5)
+    round.switch(0)
     for model, judgement in (("one", spent(DAY)), ("two", spent(DAY, account=True))):
         round.board.record(round.id, model, judgement)
-    round.provider.quota_reserve_percent = 90
-    round.provider.save()
-    sources = {model: round.pin(model) for model in (SEEDED, "one", "two")}
-    assert sources == {SEEDED: "advisor", "one": "advisor", "two": "advisor"}, "a reading beats every claim"
+    assert (round.pin("one"), round.pin("two")) == ("response", "account"), "they need no poll"
     before = round.calls
-    round.minutes(0)
-    round.poll(left(0))
-    assert [round.pin(model) or None for model in (SEEDED, "one", "two")] == [None] * 3
-    assert round.board.circuit(SEEDED, round.id) is None
-    for model, judgement in (("three", spent(DAY)), ("four", spent(DAY, account=True))):
-        round.board.record(round.id, model, judgement)
-    round.poll(after=DAY)
+    round.poll(left(0), after=MINUTE * 10)
     round.watch.wanted(round.id)
-    assert round.calls == before, "no poll, and no reading of one whose circuit opens"
-    round.minutes(5)
-    round.poll(after=0)
-    round.minutes(0)
-    round.poll(after=0)
-    assert [round.pin(model) or None for model in ("three", "four")] == [None, None]
+    round.advisor.refresh()
+    assert round.calls == before, "nobody is asked, also not for a circuit that opens"
+    assert (round.pin("one"), round.pin("two")) == ("response", "account")
+    round.switch(5)
+    round.switch(0)
+    assert (round.pin("one"), round.pin("two")) == (None, None)
 
 
 def test_a_reading_older_than_three_intervals_is_no_reading(round: Round):

@@ -291,6 +291,38 @@ def test_a_ceiling_is_set_refused_beside_its_field_and_cleared_and_a_learned_lim
         expect(card(page, "Narrow").locator(".mh-chips")).to_contain_text("at most 1 at once")
 
 
+def test_a_card_says_when_its_provider_was_last_checked(hotel, page):
+    """circuit-breaker 76a. On the card: the later of listing and access, and each recheck while it is down."""
+    with FakeProvider(["m"]) as fake:
+        made = hotel.add_provider("Watched", fake)
+        fake.route("GET", "/v1/models", status(401))
+        hotel.product.api("POST", f"/api/providers/{made}/discover")
+        checked = (
+            "from datetime import timedelta; from django.utils import timezone; from providers.models import Provider; "
+            "now = timezone.now(); Provider.objects.filter(name='Watched').update("
+            "last_model_fetch_at=now - timedelta(hours=5), last_availability_at=now - timedelta(hours=2))"
+        )
+        hotel.product.api("PUT", "/api/settings", json={"provider_recheck_interval": "0"})
+        try:
+            done = hotel.product.manage("shell", "-c", checked)
+            assert done.returncode == 0, done.stderr
+            page.goto(f"{hotel.url}{PAGE}")
+            line = (
+                card(page, "Watched").locator("dt", has_text="Last checked").locator("xpath=following-sibling::dd[1]")
+            )
+            expect(line).to_have_text("2 h ago")
+            hotel.product.api("PUT", "/api/settings", json={"provider_recheck_interval": "5s"})
+            shown = lambda: hotel.product.api("GET", f"/api/providers/{made}").json()["last_checked_at"]  # noqa: E731
+            first = shown()
+            assert eventually(lambda: shown() > first, 20)
+            page.reload()
+            expect(line.locator("time")).to_be_visible()
+            assert line.locator("time").get_attribute("datetime") > first
+        finally:
+            hotel.product.api("PUT", "/api/settings", json={"provider_recheck_interval": "60s"})
+            hotel.product.api("DELETE", f"/api/providers/{made}")
+
+
 def test_a_card_tests_its_connection_and_says_why_it_failed(hotel, page):
     with FakeProvider(["m"]) as fake:
         add(hotel, "Tried", fake.url)

@@ -1,6 +1,7 @@
 """The fast recheck, stale inventories, and how a provider is said to be."""
 
 import threading
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -138,6 +139,26 @@ def test_a_provider_without_models_is_rechecked_too(house: House, rechecker: Rec
         upstream.route("GET", "/v1/models", listing("m"))
         rechecker.run()
     assert health_of(house.api) == "healthy"
+
+
+def test_whoever_is_down_was_last_checked_when_it_was_last_asked(house: House, rechecker: Rechecker):
+    """circuit-breaker 76a. In the API. On the card: test_a_card_says_when_its_provider_was_last_checked."""
+    ten = datetime(2026, 1, 1, 10, tzinfo=UTC)
+    with FakeProvider(models=["m"]) as upstream:
+        made = house.provider(upstream)
+        Provider.objects.update(last_model_fetch_at=ten, last_availability_at=ten + timedelta(minutes=5))
+        lines = house.api.get("/providers/status").json()["providers"]
+        shown = [*lines, *house.api.get("/providers").json(), house.api.get(f"/providers/{made['id']}").json()]
+        assert [one["last_checked_at"] for one in shown] == ["2026-01-01T10:05:00Z"] * 3
+        upstream.route("GET", "/v1/models", DOWN)
+        house.sweep()
+        for _ in range(2):
+            before = house.api.get(f"/providers/{made['id']}").json()["last_checked_at"]
+            began = datetime.now(UTC).replace(microsecond=0)
+            rechecker.run()
+            after = house.api.get(f"/providers/{made['id']}").json()["last_checked_at"]
+            assert before <= after and datetime.fromisoformat(after) >= began
+        assert house.api.get(f"/providers/{made['id']}").json()["health"] == "degraded"
 
 
 def test_a_provider_that_hangs_delays_no_other(house: House, rechecker: Rechecker, monkeypatch: pytest.MonkeyPatch):

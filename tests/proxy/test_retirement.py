@@ -4,6 +4,7 @@ What follows from a strike is kept until the test lets it happen.
 """
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -15,6 +16,7 @@ from prometheus_client import REGISTRY
 from modelhotel.core import events
 from modelhotel.core.actor import ADMIN
 from modelhotel.core.clock import ManualClock, rfc3339
+from modelhotel.core.threads import released
 from providers import model_verbs, queries, retire
 from providers.discovery import current, scan
 from providers.discovery.scan import Scanner
@@ -25,7 +27,7 @@ from requestlogs.models import RequestLog
 from requestlogs.recorder import RECORDER
 from tests.proxy import world
 from tests.proxy.asgi import Answer, chat, embed
-from tests.upstream.server import FakeProvider, answer, first_event_error, no_content, reply, status, vectors
+from tests.upstream.server import FakeProvider, Hold, answer, first_event_error, no_content, reply, status, vectors
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 
@@ -383,11 +385,19 @@ def test_a_refusal_inside_a_200_counts_as_one(house: House):
 
 def test_what_an_operator_does_while_the_probe_runs_stays(house: House):
     """providers 56"""
-    house.refuse()
+    held = Hold(GONE)
+    house.up.script(GONE, held, model="m")
     house.up.models = ["other"]
     house.ask()
-    model_verbs.update_model(str(house.model.pk), {"enabled": False}, ADMIN)
-    house.follow()
+    following = threading.Thread(target=released, args=(house.follow,))
+    following.start()
+    try:
+        assert held.reached.wait(10)
+        model_verbs.update_model(str(house.model.pk), {"enabled": False}, ADMIN)
+    finally:
+        held.release()
+        following.join(10)
+    assert house.listings == 1, "the verdict was a refusal, and the model is not listed"
     row = house.model
     assert (row.enabled, row.disabled_manually, row.auto_retired_at) == (False, True, None)
     assert not house.told("model.auto_disabled_gone")
@@ -431,12 +441,17 @@ def test_a_row_that_somebody_has_decided_about_is_left_alone(house: House, state
     assert Model.objects.filter(model_id="m").values().get() == before
 
 
-def test_a_row_that_is_deleted_is_no_error(house: House):
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_row_that_is_deleted_is_no_error(house: House, caplog: pytest.LogCaptureFixture, whole: bool):
+    """The model's, or its provider's with it."""
     house.refuse()
     house.up.models = ["other"]
     house.ask()
     Model.objects.filter(model_id="m").delete()
+    if whole:
+        house.provider.delete()
     house.follow()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
     assert not house.told("model.auto_disabled_gone")
 
 

@@ -73,6 +73,14 @@ def test_the_open_that_darkens_a_provider_speaks_for_the_provider(board, told):
     )
 
 
+def test_openings_short_of_the_span_speak_for_their_models(board, told):
+    """part of circuit-breaker 63. Each has a subject of its own, so none silences another."""
+    board.set(span=5)
+    for model in ("m1", "m2"):
+        board.say(*[BAD] * 5, model=model)
+    assert [(e.metadata["model_id"], e.metadata["provider_open"]) for e in told] == [("m1", False), ("m2", False)]
+
+
 def test_a_closed_event_always_names_its_model(board, clock, told):
     board.open(model="m1")
     clock.advance(60)
