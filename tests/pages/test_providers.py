@@ -2,7 +2,9 @@
 
 import json
 import re
+import sqlite3
 import time
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -541,3 +543,30 @@ def test_a_spent_quota_is_noted_on_the_card_of_a_provider_without_a_usage_readin
         expect(note).to_have_text(f"no usage API · cap hit {at}")
         expect(note).to_have_attribute("title", f"last cap at {at} (from a 429 on gpt-oss:120b)")
         expect(card(page, "Alpha").get_by_text("no usage API")).to_have_count(0)
+
+
+def test_a_card_says_when_its_provider_was_checked_last(hotel, page):
+    """circuit-breaker 76a. The later instant of both; of one that is down, that of its latest recheck."""
+
+    def shown(name: str) -> str:
+        page.goto(f"{hotel.url}{PAGE}")
+        row = card(page, name).locator("dl > div", has_text="Last checked")
+        return str(row.locator("time").get_attribute("datetime"))
+
+    with closing(sqlite3.connect(hotel.product.data_dir / "modelhotel.sqlite3", timeout=10)) as database, database:
+        database.execute(
+            "UPDATE providers SET last_model_fetch_at = ?, last_availability_at = ? WHERE name = 'Alpha'",
+            ("2026-03-01 10:00:00", "2026-03-01 10:05:00"),
+        )
+    assert shown("Alpha") == "2026-03-01T10:05:00Z"
+    with FakeProvider(models=["m"]) as fake:
+        made = hotel.add_provider("Down", fake)
+        fake.route("GET", "/v1/models", status(401))
+        hotel.product.api("POST", f"/api/providers/{made}/discover")
+        hotel.product.api("PUT", "/api/settings", json={"provider_recheck_interval": "5s"})
+        try:
+            first = shown("Down")
+            assert eventually(lambda: shown("Down") > first, 20), "a recheck that fails counts too"
+        finally:
+            hotel.product.api("PUT", "/api/settings", json={"provider_recheck_interval": "60s"})
+            hotel.product.api("DELETE", f"/api/providers/{made}")
