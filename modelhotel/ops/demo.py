@@ -29,6 +29,7 @@ from modelhotel.ops.faults import StartRefused
 from modelhotel.ops.simulated import BAD_TIME, Chance, Provider
 from modelhotel.ops.simulated_vectors import EMBEDDER
 from modelhotel.site import look
+from providers import model_verbs as models
 from providers import verbs as providers
 from providers.discovery.scan import SCANNER
 from providers.models import Model
@@ -41,6 +42,8 @@ SETTINGS = {"circuit_breaker_threshold": "3", "circuit_breaker_cooldown": "10s"}
 KEY_NAME = "demo"
 GROUP = f"hotel/{simulated.MODEL}"
 EMBEDDING_GROUP = f"hotel/{EMBEDDER}"
+#: Dollars per million tokens, in and out, of what each provider says: made up, and far enough apart to be told.
+PRICES = {"Flaky": (0.5, 1.5), "Healthy": (1.0, 3.0), "Slow": (0.25, 0.75)}
 LOGIN_FILE = "demo-login"
 #: Seconds between two requests of the trickle; how many may run at once; how long one may take.
 BEAT, AT_ONCE, PATIENCE = 2.0, 8, 60.0
@@ -101,7 +104,16 @@ def _scan(row: ProviderRow) -> bool:
     if known == 2 or not (row.enabled and row.autodiscovery_enabled):
         return False
     SCANNER.one(str(row.pk))
+    _price(row)
     return True
+
+
+def _price(row: ProviderRow) -> None:
+    """What no listing tells, so that the demo's requests cost something. Prices that somebody set stay."""
+    paid, earned = PRICES[row.name]
+    for model in Model.objects.filter(provider=row, model_id=simulated.MODEL, price_customized=False):
+        told = {"input_price_per_million": paid, "output_price_per_million": earned}
+        models.update_model(str(model.pk), told, SYSTEM)
 
 
 def _group(model: str, rows: list[ProviderRow], fresh: bool) -> None:

@@ -61,6 +61,15 @@ def test_a_first_start_makes_providers_a_group_in_order_a_key_and_short_circuits
     assert VirtualKey.objects.get().key_preview.endswith(key[-4:])
 
 
+def test_what_the_demo_s_providers_say_has_a_price_of_their_own(demo, stage):
+    from providers.models import Model
+
+    demo.furnish(stage.addresses)
+    said = Model.objects.filter(model_id="demo").order_by("provider__name")
+    prices = [(row.input_price_per_million, row.output_price_per_million) for row in said]
+    assert prices == [(0.5, 1.5), (1, 3), (0.25, 0.75)]
+
+
 def test_a_second_start_reuses_the_records_at_new_addresses_and_makes_a_new_key(demo, stage):
     from providers.models import Provider
     from proxy.models import VirtualKey
