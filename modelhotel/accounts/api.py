@@ -3,7 +3,7 @@
 import logging
 from typing import Any, cast
 
-from django.contrib.auth import login, logout, update_session_auth_hash
+from django.contrib.auth import HASH_SESSION_KEY, login, logout, update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
@@ -100,6 +100,10 @@ def change_password(request: HttpRequest, body: OwnPassword) -> dict[str, bool]:
     users.set_own_password(user, body.current_password, body.new_password, current)
     if by_cookie:
         update_session_auth_hash(request, user)
+    else:
+        here = sessions.SessionStore(bearer_of(request.headers.get("Authorization", "")))
+        here[HASH_SESSION_KEY] = user.get_session_auth_hash()
+        here.save()
     return {"success": True}
 
 

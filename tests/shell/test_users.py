@@ -380,3 +380,13 @@ def test_a_demo_takes_no_grant_away(admin, settings):
 def test_a_long_search_is_no_fault_of_ours(admin):
     made(admin, role="viewer")
     assert page().get("/modelhotel/user/", {"q": "x" * 60_000}).status_code == 200
+
+
+def test_a_bearer_session_goes_on_after_its_own_change_of_password(admin):
+    made(admin, role="viewer")
+    there = browser()
+    script = Caller(browser().client.cookies["mh_session"].value)
+    asked = {"current_password": PASSWORD, "new_password": "battery staple"}
+    assert script.post("/api/auth/password", asked).json() == {"success": True}
+    assert script.get("/api/auth/me").status_code == 200
+    assert there.get("/api/auth/me").status_code == 401
