@@ -83,6 +83,7 @@ class QuotaWatch:
         self._leave: list[Callable[[], object]] = []
 
     def start(self) -> None:
+        self._fetcher.resume()
         self._reserves = _reserves(cache.SNAPSHOT.current)
         cache.SNAPSHOT.listeners.append(self._catalogue_changed)
         breaker.openings.append(self.wanted)
@@ -94,11 +95,16 @@ class QuotaWatch:
         self._thread = threading.Thread(target=self._run, name="quota", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
+    def halt(self) -> None:
+        """Nothing new begins; a fetch that is under way is cut off, whoever waits for it."""
         self._stopped = True
         self._wake.set()
         while self._leave:
             self._leave.pop()()
+        self._fetcher.halt()
+
+    def stop(self) -> None:
+        self.halt()
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
 

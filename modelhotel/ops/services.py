@@ -74,7 +74,7 @@ def services(membership: Membership | None) -> Sequence[Service]:
         Service("keys", KEYRING.warm, lambda: None),
         Service("scheduled disable", schedule.at_start, lambda: None),
         Service("watcher", watcher.start, watcher.stop),
-        Service("quotas", quotas.start, quotas.stop),
+        Service("quotas", quotas.start, quotas.stop, halt=quotas.halt),
         Service("discovery", discovery.start, discovery.stop, halt=discovery.halt),
         Service("jobs", jobs.start, lambda: jobs.join(JOIN), halt=jobs.stop),
         # First of all: whoever waits for somebody else's server would hold up the others, and the end of the process.

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import as_completed
 from dataclasses import replace
@@ -81,6 +82,7 @@ class Fetcher:
         self._fuse = Fuse()
         self._refused: set[Account] = set()
         self._running: dict[Account, asyncio.Task[Fetched]] = {}
+        self._halted = threading.Event()
 
     def each(self, rows: Iterable[ProviderRow]) -> Iterator[tuple[ProviderRow, Fetched]]:
         """Ask all of them at once; what they say in the order in which it comes, so that a slow one delays nobody but
@@ -91,19 +93,37 @@ class Fetcher:
                 yield running[done], fetched
 
     async def one(self, row: ProviderRow) -> Fetched | None:
-        """Ask *row*, whose kind has a reader. None: it failed too often of late. Never raises.
+        """Ask *row*, whose kind has a reader. None: it failed too often of late, or the process ends. Never raises.
 
         Who asks while another does is given the same answer, but not its shape: that counts once for each fetch. Who
         stops waiting does not end the call.
         """
         reader, account = row.kind.quota, (row.id, asked(row))
-        if reader is None or self._fuse.burnt(account, self._clock.monotonic()):
+        if reader is None or self._halted.is_set() or self._fuse.burnt(account, self._clock.monotonic()):
             return None
-        if (shared := self._running.get(account)) is not None:
-            return replace(await asyncio.shield(shared), shape=())
-        task = self._running[account] = asyncio.create_task(self._one(row, reader))
-        task.add_done_callback(lambda done: self._running.pop(account, None))
-        return await asyncio.shield(task)
+        shared = self._running.get(account)
+        if shared is None:
+            task = self._running[account] = asyncio.create_task(self._one(row, reader))
+            task.add_done_callback(lambda done: self._running.pop(account, None))
+        try:
+            return replace(await asyncio.shield(shared), shape=()) if shared else await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not self._halted.is_set():
+                raise
+            return None
+
+    def resume(self) -> None:
+        self._halted.clear()
+
+    def halt(self) -> None:
+        """Nobody is asked any more, and whoever waits is told at once; held against no provider. From any thread."""
+        self._halted.set()
+        if self._running:
+            control.LOOP.start(self._cut())
+
+    async def _cut(self) -> None:
+        for task in list(self._running.values()):
+            task.cancel()
 
     async def _one(self, row: ProviderRow, reader: QuotaReader) -> Fetched:
         fetched, account = replace(await self._ask(row, reader), account=asked(row)), (row.id, asked(row))

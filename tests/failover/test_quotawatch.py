@@ -53,6 +53,12 @@ class Fetcher:
         for row in rows:
             yield row, Fetched({"of": row.name}, 200)
 
+    def resume(self):
+        pass
+
+    def halt(self):
+        pass
+
     async def one(self, row):
         self.log.append(("one", row.name))
         return Fetched({"of": row.name}, 200)

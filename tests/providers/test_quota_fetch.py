@@ -190,6 +190,22 @@ def test_who_asks_while_another_does_is_given_the_same_answer(desk: Desk):
     assert desk.ask() == Fetched(5, 200) and desk.calls == 2
 
 
+def test_a_process_that_ends_cuts_its_fetches_off_and_holds_them_against_nobody(desk: Desk, caplog):
+    held = Hold(GOOD)
+    desk.answers(held)
+    waiting = [control.LOOP.start(desk.fetcher.one(desk.row())) for _ in range(2)]
+    try:
+        assert held.reached.wait(10)
+        desk.fetcher.halt()
+        assert [one.result(10) for one in waiting] == [None, None]
+        assert desk.ask() is None and desk.calls == 1, "nobody is asked any more"
+    finally:
+        held.release()
+    desk.fetcher.resume()
+    desk.answers(GOOD)
+    assert desk.ask() == Fetched(5, 200) and not desk.fetcher._fuse._failed and not caplog.records
+
+
 def test_who_stops_waiting_does_not_end_the_call(desk: Desk):
     held = Hold(GOOD)
     desk.answers(held)

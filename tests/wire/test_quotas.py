@@ -1,5 +1,6 @@
 """Quotas in the running product: every vendor that tells one, asked at its own address, spent, kept back, topped up."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.pace import slower
 from tests.upstream.server import FakeProvider, Hold, reply
 from tests.upstream.vendors import BY_KIND, SAID, Vendor
 from tests.upstream.vendors.world import World
@@ -209,3 +211,21 @@ def test_a_dead_key_is_no_reading_and_is_said_once(plans: Plans):
     assert wrong not in plans.product.output
     plans.admin("PUT", path, json={"api_key": vendor.key})
     assert plans.admin("GET", f"{path}/balance").json()["is_available"] is True, "the old reading is forgotten"
+
+
+def test_a_stop_does_not_wait_for_a_vendor_that_hangs(tmp_path: Path):
+    held = Hold(reply(200, {}))
+    with FakeProvider() as hanging, Product(tmp_path) as product:
+        hanging.route("GET", "/v1/usages", held)
+        body = {"name": "slow", "provider_type": "kimi-code", "base_url": hanging.url, "api_key": "sk-0123456789"}
+        path = f"/api/providers/{product.api('POST', '/api/providers', json=body).json()['id']}/usage"
+        try:
+            with pytest.raises(httpx.ReadTimeout):
+                product.api("GET", path, timeout=0.5)
+            assert held.reached.is_set()
+            began = time.monotonic()
+            assert product.stop() == 0
+            assert time.monotonic() - began < 8 * slower()
+            assert "level=ERROR" not in product.output
+        finally:
+            held.release()
