@@ -19,6 +19,8 @@ log = logging.getLogger("quota")
 
 #: The error of a provider that failed too often of late to be asked now.
 RESTING = "left alone after 5 failed fetches in a row"
+#: The error of one that was given another key, address or type, or was deleted, while it was asked.
+CHANGED = "the provider was changed meanwhile"
 
 
 def overview() -> list[dict[str, Any]]:
@@ -112,9 +114,9 @@ def _kept(row: ProviderRow, fetched: Fetched, clock: Clock) -> str:
     if row.kind.quota is None:
         return ""
     try:
-        store.keep(row.id, row.kind.quota.kind, fetched, "manual", clock.now())
+        kept = store.keep(row.id, row.kind.quota.kind, fetched, "manual", clock.now())
     except Exception as problem:
         attrs = {"error": type(problem).__name__, "provider": row.name}
         log.warning("quota: reading not stored", extra={"attrs": attrs})
         return "the reading could not be stored"
-    return fetched.error
+    return fetched.error if kept else CHANGED

@@ -94,16 +94,17 @@ def readings() -> list[Reading]:
     return [Reading(str(pk), *more) for pk, *more in rows]
 
 
-def keep(provider_id: str, kind: str, fetched: Fetched, source: Source, now: datetime) -> None:
-    """Replace the snapshot, or note that its refresh failed. Nothing when the provider is gone, or is another account
-    by now."""
+def keep(provider_id: str, kind: str, fetched: Fetched, source: Source, now: datetime) -> bool:
+    """Replace the snapshot, or note that its refresh failed. False, and nothing of it, when the provider is gone or is
+    another account by now."""
     with transaction.atomic():
         provider = Provider.objects.select_for_update().filter(pk=provider_id).first()
         if provider is None or fetched.account not in (None, asked(cache.row_of(provider))):
-            return
+            return False
         _write(provider, kind, fetched, source, now)
     if fetched.status == OK:
         drift.watch(provider, kind, fetched.shape)
+    return True
 
 
 def _write(provider: Provider, kind: str, fetched: Fetched, source: Source, now: datetime) -> None:

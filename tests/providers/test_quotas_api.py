@@ -1,18 +1,20 @@
 """``/api/providers/quotas``, ``/refresh-quotas`` and ``/{id}/usage|balance|account``: stored readings and live ones."""
 
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from modelhotel import config_store
+from modelhotel.core.threads import released
 from providers import cache, control
 from providers.models import Provider, QuotaSnapshot
-from providers.quota import store
+from providers.quota import desk, store
 from providers.quota.fetch import FETCHER
 from providers.quota.store import Fetched
 from tests.providers.conftest import Api
-from tests.upstream.server import FakeProvider, reply, status
+from tests.upstream.server import FakeProvider, Hold, reply, status
 
 pytestmark = pytest.mark.database
 
@@ -318,6 +320,28 @@ def test_a_reading_that_can_not_be_stored_counts_as_failed(
     found = api.post("/providers/refresh-quotas").json()
     assert (found["refreshed"], found["failed"]) == (0, 1)
     assert found["results"][0]["error"] == "the reading could not be stored"
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_reading_of_an_account_that_is_another_by_now_is_no_reading(
+    api: Api, provider_a: FakeProvider, deleted: bool
+):
+    made, held = kimi(api, provider_a), Hold(reply(200, OK))
+    usage(provider_a, held)
+    found: list[Any] = []
+    refresh = lambda: found.append(desk.refresh()[0][0].error)  # noqa: E731
+    asking = threading.Thread(target=released, args=(refresh,))
+    asking.start()
+    try:
+        assert held.reached.wait(10)
+        if deleted:
+            api.delete(f"/providers/{made['id']}")
+        else:
+            api.put(f"/providers/{made['id']}", {"api_key": KEY + "x"})
+    finally:
+        held.release()
+        asking.join(10)
+    assert found == ["the provider was changed meanwhile"] and not QuotaSnapshot.objects.exists()
 
 
 def test_a_word_is_no_id_of_a_provider(api: Api):
