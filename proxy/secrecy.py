@@ -20,7 +20,7 @@ EXCEPTION_CAP = 500
 SHARED_RUN = 16
 """Characters an error text may not share with the request (15.3)."""
 WITHHELD = "provider error text withheld"
-CONTENT_KEY_MIN = 8
+CONTENT_KEY_MIN = redact.KEY_MIN
 """A shorter key is no secret and may be an ordinary word ("ollama"): it is not looked for in model output."""
 
 _LEAD = 6  # characters of a key that may pass before the rest is kept back

@@ -62,6 +62,7 @@ def line_of(record: logging.LogRecord) -> Line:
 
 def masked(message: str, keys: Sequence[str]) -> str:
     """What may be shown and stored of *message*; PostgreSQL takes no NUL."""
+    keys = [key for key in keys if len(key) >= redact.KEY_MIN]
     return clip(redact.error_text(message, keys).replace("\x00", "�"), LENGTH)
 
 

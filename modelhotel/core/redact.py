@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 
 MASK = "[redacted]"
+#: A shorter key is a placeholder (``x``, ``ollama``): looked for in ordinary text it would be found in every other word.
+KEY_MIN = 8
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"(?:sk|gsk|xai|hf|fw|r8)[-_][A-Za-z0-9_-]{16,}"

@@ -139,6 +139,12 @@ def test_keys_are_masked_in_memory_and_in_the_table(lines):
     assert told[1] == told[3] == "proxy: nul�"
 
 
+def test_a_placeholder_for_a_key_leaves_the_lines_readable():
+    """A local server takes any key, so people give it one such as x."""
+    told = applog.masked("proxy: next candidate for ollama", ["plain-provider-key", "ollama", "x"])
+    assert told == "proxy: next candidate for ollama"
+
+
 def test_the_ids_of_one_process_sort_by_time(lines):
     lines.take([record(f"a: {n}") for n in range(300)])
     found = lines.recent()
