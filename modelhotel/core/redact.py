@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 MASK = "[redacted]"
-#: A shorter key is a placeholder (``x``, ``ollama``): looked for in ordinary text it would be found in every other word.
+#: A shorter key is a placeholder (``x``, ``ollama``): in ordinary text it would be found in every other word.
 KEY_MIN = 8
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:"
