@@ -33,7 +33,8 @@ def _passing(status: int) -> bool:
 class DiscoveryHttp:
     """The ``Http`` that listings are given. *keys* are masked in every text; *sleep* and *chance* are injected.
 
-    *attempts* 1 tells at once what is wrong: somebody looks on. *scope* names whose calls these are in the log.
+    *attempts* 1 tells at once what is wrong: somebody looks on. *scope* names whose calls these are in the log;
+    *limit*: bytes of an answer.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class DiscoveryHttp:
         chance: Callable[[], float] = random.random,
         attempts: int = ATTEMPTS,
         scope: str = "discovery",
+        limit: int = LIMIT_BYTES,
     ) -> None:
         self._client = client
         self._keys = tuple(keys)
@@ -51,6 +53,7 @@ class DiscoveryHttp:
         self._chance = chance
         self._attempts = attempts
         self._scope = scope
+        self._limit = limit
 
     async def get(self, url: str, headers: Iterable[Header]) -> Any:
         return await self._json("GET", url, headers, b"")
@@ -74,7 +77,7 @@ class DiscoveryHttp:
         for attempt in range(1, self._attempts + 1):
             try:
                 answer = await exchange(
-                    self._client, method, url, headers, body, seconds=ATTEMPT_SECONDS, limit=LIMIT_BYTES
+                    self._client, method, url, headers, body, seconds=ATTEMPT_SECONDS, limit=self._limit
                 )
             except UpstreamError as problem:
                 if problem.kind in _FINAL or attempt == self._attempts:

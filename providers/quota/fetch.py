@@ -24,6 +24,8 @@ log = logging.getLogger("quota")
 
 #: One provider's whole fetch, repetitions included.
 SECONDS = 30.0
+#: Of one answer, which is stored in part; the longest known are of a few KiB.
+LIMIT_BYTES = 1024 * 1024
 #: Failed fetches in a row after which a provider is left alone for so long; then one is tried.
 FAILURES, REST = 5, 300.0
 
@@ -142,8 +144,9 @@ class Fetcher:
         try:
             async with asyncio.timeout(SECONDS):
                 key = await KEYRING.fetch(row)
-                http = Seen(DiscoveryHttp(control.client(), (key,), self._sleep, self._chance, scope="quota"))
-                payload = await reader.read(http, row.base_url, key)
+                client = control.client()
+                http = DiscoveryHttp(client, (key,), self._sleep, self._chance, scope="quota", limit=LIMIT_BYTES)
+                payload = await reader.read(seen := Seen(http), row.base_url, key)
         except ListingError as problem:
             if problem.status in (401, 403):
                 return Fetched(status=KEY_REFUSED)
@@ -157,7 +160,7 @@ class Fetcher:
             return Fetched(error=f"the answer was not understood ({type(problem).__name__})")
         if payload is None:
             return Fetched(status=NO_QUOTA)
-        return Fetched(payload, OK, shape=shapes.together(http.shapes, reader.fleeting))
+        return Fetched(payload, OK, shape=shapes.together(seen.shapes, reader.fleeting))
 
 
 #: Of this process: whoever asks knows who is left alone, and whose key was warned about.

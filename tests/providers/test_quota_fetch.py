@@ -110,6 +110,14 @@ def test_an_answer_nobody_understands_is_a_failure(desk: Desk, caplog: pytest.Lo
     assert desk.calls == 1
 
 
+@pytest.mark.parametrize(("size", "error"), [(1024 * 1024, ""), (1024 * 1024 + 1, "the answer is too large")])
+def test_an_answer_of_more_than_a_mebibyte_is_not_read(desk: Desk, size: int, error: str):
+    text = b'{"left": 5, "more": "%s"}'
+    desk.answers(reply(200, text % (b"x" * (size - len(text) + 2))))
+    fetched = desk.ask()
+    assert fetched is not None and (fetched.error, desk.calls) == (error, 1)
+
+
 def test_five_failures_in_a_row_give_a_provider_five_minutes_of_rest(desk: Desk):
     desk.answers(status(404))
     for _ in range(5):
