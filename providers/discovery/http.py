@@ -45,7 +45,7 @@ class DiscoveryHttp:
         chance: Callable[[], float] = random.random,
         attempts: int = ATTEMPTS,
         scope: str = "discovery",
-        limit: int = LIMIT_BYTES,
+        limit: int | None = None,
     ) -> None:
         self._client = client
         self._keys = tuple(keys)
@@ -53,7 +53,7 @@ class DiscoveryHttp:
         self._chance = chance
         self._attempts = attempts
         self._scope = scope
-        self._limit = limit
+        self._limit = LIMIT_BYTES if limit is None else limit
 
     async def get(self, url: str, headers: Iterable[Header]) -> Any:
         return await self._json("GET", url, headers, b"")

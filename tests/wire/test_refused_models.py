@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,10 @@ PROBES = "modelhotel_retirement_probes_total"
 UNLISTED, ANSWERING = "unlisted", "answering"
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Each test refuses a model of its own."""
-    with house(tmp_path_factory.mktemp("refused"), more=(UNLISTED, ANSWERING)) as found:
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[House]:
+    """A product for each test: strikes and probes of one would count in the next."""
+    with house(tmp_path, more=(UNLISTED, ANSWERING)) as found:
         yield found
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.pace import slower
 from tests.upstream.server import FakeProvider, answer, reply, silence, status
+from tests.wire.house import house
 from tests.wire.product import Product, eventually, manage
 from tests.wire.scraping import scrape
 
@@ -97,20 +98,23 @@ def test_the_command_works_beside_the_running_product(tmp_path: Path):
         assert done.stderr.strip().endswith("provider not found: B")
 
 
-def test_a_model_that_keeps_failing_makes_its_provider_degraded(home):
+def test_a_model_that_keeps_failing_makes_its_provider_degraded(tmp_path):
     """Three errors that are half of its requests (circuit-breaker 21.4), until it has answered often enough."""
-    home.settings(circuit_breaker_threshold="100", server_error_retry_enabled="false", provider_recheck_interval="0")
-    home.a.script(status(500, {"error": {"message": "boom"}}))
+    with house(tmp_path) as home:
+        home.settings(
+            circuit_breaker_threshold="100", server_error_retry_enabled="false", provider_recheck_interval="0"
+        )
+        home.a.script(status(500, {"error": {"message": "boom"}}))
 
-    def after(requests: int) -> tuple[set[int], str]:
-        codes = {home.ask("Alpha/glm-4.6").status_code for _ in range(requests)}
-        return codes, facts(home.product, home.ids["Alpha"])["health"]
+        def after(requests: int) -> tuple[set[int], str]:
+            codes = {home.ask("Alpha/glm-4.6").status_code for _ in range(requests)}
+            return codes, facts(home.product, home.ids["Alpha"])["health"]
 
-    assert after(2) == ({500}, "healthy")
-    assert after(1) == ({500}, "degraded")
-    home.a.script(answer("hi"))
-    assert after(3) == ({200}, "degraded")
-    assert after(1) == ({200}, "healthy")
+        assert after(2) == ({500}, "healthy")
+        assert after(1) == ({500}, "degraded")
+        home.a.script(answer("hi"))
+        assert after(3) == ({200}, "degraded")
+        assert after(1) == ({200}, "healthy")
 
 
 def test_whoever_can_not_be_listed_still_serves_and_keeps_its_place(home):
