@@ -26,6 +26,8 @@ from tests.upstream.server import (
 )
 from tests.wire.product import Product, eventually
 
+pytestmark = pytest.mark.slow
+
 MODELS = ["kept-1", "kept-2", "kept-3"]
 KEY = "sk-hostile-0123456789abcdef"
 PATH = ("GET", "/v1/models")
@@ -280,7 +282,6 @@ def test_sweeps_through_an_outage_of_every_listing_mark_nobody(yard: Yard, case:
         assert yard.on(name) == MODELS and yard.serves(name)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(240, func_only=True)
 def test_a_sweep_believes_no_empty_listing_however_often_it_comes(yard: Yard):
     """part of providers 28, 32"""
@@ -292,7 +293,6 @@ def test_a_sweep_believes_no_empty_listing_however_often_it_comes(yard: Yard):
     assert "discovery: listing not believed" in yard.product.output
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(400, func_only=True)
 def test_two_sweeps_tell_a_model_that_is_gone_from_a_listing_that_is_not_believed(yard: Yard):
     """part of providers 29, 32: over the wire, with the waits of the confirmations as they are"""
@@ -311,7 +311,6 @@ def test_two_sweeps_tell_a_model_that_is_gone_from_a_listing_that_is_not_believe
     assert yard.on() == MODELS and yard.on("Good") == sorted(crowd)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(240, func_only=True)
 def test_listings_that_never_end_or_never_come_are_left_in_time(yard: Yard):
     """One byte a second is cut off by the clock; a broken and a refused connection are tried again, then told."""
@@ -322,7 +321,6 @@ def test_listings_that_never_end_or_never_come_are_left_in_time(yard: Yard):
     assert yard.shown()["last_model_fetch_error"] and yard.on() == MODELS
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120, func_only=True)
 @pytest.mark.parametrize("outage", ["refused", *BROKEN])
 def test_an_outage_of_every_listing_marks_nobody(yard: Yard, outage: str):

@@ -13,6 +13,8 @@ from tests.upstream.vendors import Vendor
 from tests.upstream.vendors.world import World
 from tests.wire.product import Product, eventually
 
+pytestmark = pytest.mark.slow
+
 DOCUMENT = {
     "openai": {"id": "openai", "models": {"gpt-x": {"name": "GPT X", "cost": {"input": 2.5, "output": 10}}}},
 }

@@ -15,6 +15,8 @@ from tests.upstream.vendors.world import World
 from tests.wire.product import Product, eventually
 from tests.wire.scraping import scrape
 
+pytestmark = pytest.mark.slow
+
 TELLING = [kind for kind, vendor in BY_KIND.items() if vendor.quota]
 JUDGED = [kind for kind, vendor in BY_KIND.items() if vendor.judged]
 SEEDED = "(account quota)"

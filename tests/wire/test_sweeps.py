@@ -14,6 +14,8 @@ from tests.wire.house import house
 from tests.wire.product import Product, eventually, manage
 from tests.wire.scraping import scrape
 
+pytestmark = pytest.mark.slow
+
 DISCOVERY = {"provider_recheck_interval": "0", "discovery_interval": "0"}
 
 
@@ -173,7 +175,6 @@ def test_a_stop_does_not_wait_for_a_provider_that_hangs(tmp_path: Path):
             assert not [row for row in product.api("GET", "/api/models").json() if not row["enabled"]]
 
 
-@pytest.mark.slow
 def test_a_stop_ends_a_scan_that_somebody_asked_for(tmp_path: Path):
     """Three minutes may a scan take that somebody asked for; a stop takes as long as it grants to requests."""
     with FakeProvider(models=["m"]) as hanging, Product(tmp_path) as product:

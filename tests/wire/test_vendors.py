@@ -13,6 +13,8 @@ from tests.upstream.vendors import BY_KIND, SAID, Vendor
 from tests.upstream.vendors.world import World
 from tests.wire.product import Product, eventually
 
+pytestmark = pytest.mark.slow
+
 #: What a client sends beside its messages: things that some vendors refuse.
 ASKED = {"reasoning_effort": "low", "top_k": 3, "temperature": 0.5}
 MESSAGES = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Say hello."}]
