@@ -312,7 +312,7 @@ def test_one_fetch_that_two_wait_for_is_seen_once(round: Round, told: list[Any])
 
 def waiters(round: Round) -> int:
     """How many are given the answer that is on its way."""
-    return sum("Fetcher.one" in repr(task) for task in asyncio.all_tasks(control.LOOP._loop))
+    return sum("coro=<Fetcher.one()" in repr(task) for task in asyncio.all_tasks(control.LOOP._loop))
 
 
 def test_a_key_that_is_missing_once_is_nothing_and_twice_is_told(round: Round, told: list[Any]):

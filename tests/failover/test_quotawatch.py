@@ -18,7 +18,7 @@ from providers import cache
 from providers.cache import Catalogue
 from providers.kinds.base import Kind
 from providers.models import Provider, QuotaSnapshot
-from providers.quota import store
+from providers.quota import fetch, store
 from providers.quota.store import Fetched
 from tests.failover.breaker.conftest import status
 from tests.failover.rows import provider
@@ -333,7 +333,7 @@ def test_an_opening_asks_the_provider_and_its_answer_reaches_the_circuit(provide
     row = provider("A", 1.0, kind=Zai(), base_url=provider_a.url, sealed=None)
     Provider.objects.create(id=row.id, name="A", base_url=row.base_url, provider_type="zai-coding")
     cache.SNAPSHOT.current = Catalogue(providers={row.id: row})
-    watch, board = QuotaWatch(leases, "me"), breaker.board()
+    watch, board = QuotaWatch(leases, "me", fetcher=fetch.Fetcher()), breaker.board()
     watch.start()
     try:
         for _ in range(5):
