@@ -21,8 +21,11 @@ import httpx
 from tests.bench.hotel import ADMIN_PASSWORD
 
 EVERY = 1.0  # seconds between two page loads of one person
-#: What every page asks for: the state of the circuits, the shelf of failures, the machine, the newest release.
+#: What every page asks for: the state of the circuits, what changed of the models, the quotas, the shelf of failures,
+#: the machine, the newest release.
 FRAME = (
+    "/api/discovery/status?brief=1",
+    "/api/providers/quotas",
     "/api/failover-groups/circuit-breaker-status?detail=1",
     "/api/logs/cursor?status_code=5xx&limit=15",
     "/api/logs/cursor?status_code=0&limit=15",
