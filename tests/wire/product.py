@@ -255,6 +255,12 @@ class Product:
         headers = {"Authorization": f"Bearer {self.token if token is None else token}", **kwargs.pop("headers", {})}
         return self.http.request(method, self.url + path, headers=headers, **kwargs)
 
+    def admin(self, method: str, path: str, **kwargs: Any) -> httpx.Response:
+        """:meth:`api`, for a call that has to go well."""
+        response = self.api(method, path, **kwargs)
+        assert response.status_code < 300, (path, response.status_code, response.text)
+        return response
+
     def get(self, path: str, **kwargs: Any) -> httpx.Response:
         """A call without credentials."""
         return self.http.get(self.url + path, **kwargs)

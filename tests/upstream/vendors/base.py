@@ -5,6 +5,7 @@ refuse: a wrong key, a path it does not have, a model it does not offer.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
@@ -43,7 +44,7 @@ def millis(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
-class Vendor:
+class Vendor(ABC):
     """*spent* is the state of its allowance; :meth:`top_up` ends it. *instead*: what is answered to everything but a
     chat. *requests* are those that reached it, in order, each with the whole address in ``extra["url"]``."""
 
@@ -84,9 +85,9 @@ class Vendor:
 
     # ------------------------------------------------------------ what its real self documents
 
+    @abstractmethod
     def routes(self) -> dict[tuple[str, str], Route]:
         """(method, path) -> the answer to one whose key is right; a path may be an expression."""
-        raise NotImplementedError
 
     def free(self) -> dict[tuple[str, str], Route]:
         """The same for what answers without a key."""
