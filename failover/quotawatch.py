@@ -21,8 +21,9 @@ from modelhotel.core.leader import RUN_LEASE, Leases
 from modelhotel.core.threads import released as _released
 from providers import cache, control
 from providers.cache import Catalogue, ProviderRow
-from providers.quota import store
+from providers.quota import desk
 from providers.quota.fetch import FETCHER, Fetcher
+from providers.quota.store import Fetched
 
 log = logging.getLogger("quota")
 
@@ -154,7 +155,7 @@ class QuotaWatch:
             return True
         rows = [row for row in cache.SNAPSHOT.current.providers.values() if row.enabled and row.kind.quota]
         for row, fetched in self._fetcher.each(rows):
-            self._keep(row, fetched)
+            desk.kept(row, fetched, "poll", self._clock)
         try:
             self._leases.move(POLL, self._holder, now + timedelta(seconds=every - _EARLY))
         except Exception as problem:  # it runs out by itself: somebody polls earlier than needed
@@ -168,19 +169,10 @@ class QuotaWatch:
         except Exception:
             log.exception("quota: reading out of turn failed", extra={"attrs": {"provider": row.name}})
 
-    def _settle(self, row: ProviderRow, fetched: store.Fetched | None) -> None:
+    def _settle(self, row: ProviderRow, fetched: Fetched | None) -> None:
         if fetched is not None:
-            self._keep(row, fetched)
+            desk.kept(row, fetched, "poll", self._clock)
         self._advisor.refresh()
-
-    def _keep(self, row: ProviderRow, fetched: store.Fetched) -> None:
-        if row.kind.quota is None:
-            return
-        try:
-            store.keep(row.id, row.kind.quota.kind, fetched, "poll", self._clock.now())
-        except Exception as problem:
-            attrs = {"error": type(problem).__name__, "provider": row.name}
-            log.warning("quota: reading not stored", extra={"attrs": attrs})
 
     def _catalogue_changed(self, catalogue: Catalogue) -> None:
         reserves = _reserves(catalogue)

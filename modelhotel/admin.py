@@ -20,9 +20,8 @@ from unfold.widgets import UnfoldAdminPasswordWidget as PasswordWidget
 from modelhotel.accounts import grants, sessions, users
 from modelhotel.core.verbadmin import Button, VerbAdmin, actor_of, before_delete, column, many, moment, value_column
 from modelhotel.models import User
-from providers.cache import SNAPSHOT
 from proxy.limits.fields import FIELDS
-from proxy.limits.forms import LimitedForm, allowed, allowed_now
+from proxy.limits.forms import LimitedForm, allowed, allowed_now, provider_names
 from proxy.models import VirtualKey
 
 ROLES = {"admin": "Administrator", "viewer": "Viewer", "user": "User"}
@@ -150,10 +149,7 @@ class UserAdmin(VerbAdmin[User]):
 
     @column("Providers")
     def providers(self, user: User) -> str:
-        if user.allowed_providers is None:
-            return "every provider"
-        known = SNAPSHOT.current.providers
-        return ", ".join(sorted(known[item].name for item in user.allowed_providers if item in known)) or "none"
+        return provider_names(user.allowed_providers)
 
     @column("Status", order="is_active", colours={"enabled": "success", "disabled": "danger"})
     def status(self, user: User) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from modelhotel.core.faults import Refusal
 from providers import control, egress, inputs, verbs
 from providers.cache import row_of
 from providers.discovery import listing
-from providers.keyring import KEYRING
+from providers.keyring import KEYRING, UNREADABLE
 from providers.kinds import registry
 from providers.kinds.base import Kind
 from providers.model_verbs import parse_id
@@ -76,7 +76,7 @@ def _key(draft: Draft, stored: Provider | None) -> str:
         try:
             return KEYRING.wait(row_of(stored))
         except crypto.DecryptError:
-            raise Refusal(500, "failed to decrypt API key") from None
+            raise Refusal(500, UNREADABLE) from None
     return inputs.key(inputs.trim_key(draft.api_key or ""), "api_key must be less than 500 characters")
 
 

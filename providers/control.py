@@ -78,16 +78,9 @@ atexit.register(LOOP.stop)
 
 def apart(work: Callable[[], None]) -> None:
     """Run *work* in a thread of its own that nobody waits for, not even the end of the process."""
-    threading.Thread(target=_released, args=(work,), name="control-apart", daemon=True).start()
+    from modelhotel.core.threads import released  # the data plane imports this room before anything of Django's
 
-
-def _released(work: Callable[[], None]) -> None:
-    from django.db import connection  # the data plane imports this before anything of Django's
-
-    try:
-        work()
-    finally:
-        connection.close()
+    threading.Thread(target=released, args=(work,), name="control-apart", daemon=True).start()
 
 
 def client() -> Client:

@@ -48,7 +48,12 @@ def last_error(facts: Facts) -> str:
 
 def status(facts: Facts, has_models: bool, circuits: Circuits) -> str:
     """One of STATES."""
-    return verdict(refresh_failed(facts), facts.inventory_stale, has_models, circuits)[0]
+    return explained(facts, has_models, circuits)[0]
+
+
+def explained(facts: Facts, has_models: bool, circuits: Circuits) -> tuple[str, str]:
+    """:func:`verdict` of a stored provider."""
+    return verdict(refresh_failed(facts), facts.inventory_stale, has_models, circuits)
 
 
 def verdict(failed: bool, stale: bool, has_models: bool, circuits: Circuits) -> tuple[str, str]:

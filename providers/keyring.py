@@ -40,6 +40,10 @@ def _later(seconds: float, run: Callable[[], None]) -> None:
     timer.start()
 
 
+#: What an operator is told of a key that can not be decrypted.
+UNREADABLE = "failed to decrypt API key"
+
+
 class Keyring:
     """*ttl* gives seconds and is asked at each insert; *later* runs a callable after some seconds (the sweep)."""
 

@@ -10,7 +10,7 @@ from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.faults import Refusal
 from providers import control, own_call, ports, sanitize
 from providers.cache import ProviderRow, row_of
-from providers.keyring import KEYRING
+from providers.keyring import KEYRING, UNREADABLE
 from providers.model_verbs import parse_id
 from providers.models import Model
 from providers.own_call import Reply
@@ -41,7 +41,7 @@ def run(model_id: str, *, allow_disabled: bool = False, clock: Clock = SYSTEM) -
         log.error(
             "keycache: decryption failed, possible wrong master key", extra={"attrs": {"provider": provider.name}}
         )
-        raise Refusal(500, "failed to decrypt API key") from None
+        raise Refusal(500, UNREADABLE) from None
     started = clock.now().timestamp()
     embeds = row.modality == _EMBEDDING
     call = _call(provider, row, key, embeds=embeds)

@@ -31,8 +31,7 @@ def provider_object(
 
     *total_tokens* None: not asked. *inflight_limit*: what the node has learned, None = nothing.
     """
-    circuits = ports.circuits.health(str(row.pk))
-    state, reason = health.verdict(health.refresh_failed(row), row.inventory_stale, model_count > 0, circuits)
+    state, reason = health.explained(row, model_count > 0, ports.circuits.health(str(row.pk)))
     return {
         "id": str(row.pk),
         "name": row.name,
@@ -98,8 +97,8 @@ def providers_status() -> dict[str, Any]:
 
 def _status_line(row: Provider) -> dict[str, Any]:
     count: int = row.model_count  # type: ignore[attr-defined]
-    error, circuits = health.last_error(row), ports.circuits.health(str(row.pk))
-    status, reason = health.verdict(bool(error), row.inventory_stale, count > 0, circuits)
+    status, reason = health.explained(row, count > 0, ports.circuits.health(str(row.pk)))
+    error = health.last_error(row)
     return {
         "id": str(row.pk),
         "name": row.name,

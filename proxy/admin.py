@@ -11,11 +11,10 @@ from django.template.response import TemplateResponse
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
 from modelhotel.core.verbadmin import VerbAdmin, actor_of, before_delete, column, moment, value_column
-from providers.cache import SNAPSHOT
 from providers.models import Provider
 from proxy import verbs
 from proxy.limits.fields import FIELDS
-from proxy.limits.forms import LimitedForm, allowed, allowed_now
+from proxy.limits.forms import LimitedForm, allowed, allowed_now, provider_names
 from proxy.models import VirtualKey
 
 
@@ -98,10 +97,7 @@ class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
 
     @column("Providers")
     def providers(self, key: VirtualKey) -> str:
-        if key.allowed_providers is None:
-            return "every provider"
-        known = SNAPSHOT.current.providers
-        return ", ".join(sorted(known[item].name for item in key.allowed_providers if item in known)) or "none"
+        return provider_names(key.allowed_providers)
 
     @column("Reasoning", order="strip_reasoning")
     def strips(self, key: VirtualKey) -> str:

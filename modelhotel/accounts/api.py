@@ -38,15 +38,11 @@ class OwnPassword(webapi.Body):
 
 def check_token(request: HttpRequest, token: str) -> bool:
     """Whether *token* is the admin token; a wrong one counts against the address. Raises Refusal(429) while locked."""
-    key = throttles.by_address(address_of(request))
-    if seconds := throttles.SIGN_IN.wait(key):
-        raise throttles.locked(seconds)
-    if not admin_token.matches(token):
-        throttles.SIGN_IN.failed(key)
-        log.warning("auth: admin token refused", extra={"attrs": {"ip": address_of(request)}})
-        return False
-    throttles.SIGN_IN.succeeded(key)
-    return True
+    address = address_of(request)
+    good = throttles.attempt(lambda: admin_token.matches(token) or None, throttles.by_address(address))
+    if not good:
+        log.warning("auth: admin token refused", extra={"attrs": {"ip": address}})
+    return bool(good)
 
 
 def open_session(request: HttpRequest, user: User, *, by_token: bool = False) -> None:
@@ -75,15 +71,15 @@ def status(request: HttpRequest) -> dict[str, bool]:
 def sign_in(request: HttpRequest, body: Login) -> dict[str, bool]:
     """Slowed down per address and per name; every reason for a refusal has the same text and costs the same time."""
     csrf.refuse_foreign(request)
-    tally = throttles.by_address(address_of(request)), throttles.by_name(body.username)
-    if seconds := throttles.SIGN_IN.wait(*tally):
-        raise throttles.locked(seconds)
-    user = verbs.by_password(request, body.username, body.password)
+    address = address_of(request)
+    user = throttles.attempt(
+        lambda: verbs.by_password(request, body.username, body.password),
+        throttles.by_address(address),
+        throttles.by_name(body.username),
+    )
     if user is None:
-        throttles.SIGN_IN.failed(*tally)
-        log.warning("auth: sign-in refused", extra={"attrs": {"ip": address_of(request)}})
+        log.warning("auth: sign-in refused", extra={"attrs": {"ip": address}})
         raise Refusal(401, "invalid username or password")
-    throttles.SIGN_IN.succeeded(*tally)
     open_session(request, user)
     return {"success": True}
 

@@ -4,9 +4,13 @@ Bearer tokens have a tally of their own: a script that goes on with yesterday's 
 comes from the same address, out of the sign-in page.
 """
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from modelhotel.core.faults import Refusal
 from modelhotel.core.throttle import Throttle
 
+T = TypeVar("T")
 SIGN_IN = Throttle()
 BEARER = Throttle()
 LOCKED = "too many failed attempts, try again later"
@@ -18,6 +22,15 @@ def by_address(address: str) -> str:
 
 def by_name(username: str) -> str:
     return f"user:{username.strip().casefold()[:150]}"
+
+
+def attempt(check: Callable[[], T | None], *tally: str) -> T | None:
+    """What *check* finds, None = a wrong guess, which counts. Raises Refusal(429) while locked."""
+    if seconds := SIGN_IN.wait(*tally):
+        raise locked(seconds)
+    found = check()
+    (SIGN_IN.failed if found is None else SIGN_IN.succeeded)(*tally)
+    return found
 
 
 def locked(seconds: int) -> Refusal:

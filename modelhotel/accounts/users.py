@@ -146,13 +146,12 @@ def set_password(user: User, password: object, actor: Actor, keep: Iterable[str]
 
 def set_own_password(user: User, current: str, wanted: object, keep: Iterable[str]) -> None:
     """:func:`set_password` for whoever knows the *current* one; guesses are slowed down like those of a sign-in."""
-    tally = throttles.by_name(user.username)
-    if seconds := throttles.SIGN_IN.wait(tally):
-        raise throttles.locked(seconds)
-    if len(current) > PASSWORD_MOST or not user.check_password(current):
-        throttles.SIGN_IN.failed(tally)
+    known = throttles.attempt(
+        lambda: (len(current) <= PASSWORD_MOST and user.check_password(current)) or None,
+        throttles.by_name(user.username),
+    )
+    if not known:
         raise Refusal(401, "the current password is wrong", field="current_password")
-    throttles.SIGN_IN.succeeded(tally)
     set_password(user, wanted, user.actor, keep)
 
 

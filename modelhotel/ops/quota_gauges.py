@@ -5,10 +5,9 @@ import threading
 import time
 from datetime import UTC, datetime
 
-from django.db import close_old_connections, connection
-
 from modelhotel.core import metrics
 from modelhotel.core.metrics import UNKNOWN
+from modelhotel.core.threads import released
 from modelhotel.ops.gauges import Values
 from providers.quota import store, view
 
@@ -64,14 +63,12 @@ class _Run:
 
     def _main(self) -> None:
         try:
-            close_old_connections()
-            self.values = of(store.readings(), datetime.now(UTC))
+            self.values = released(lambda: of(store.readings(), datetime.now(UTC)))
         except Exception as problem:
             attrs = {"error": type(problem).__name__}
             log.warning("metrics: quota figures left out", extra={"attrs": attrs})
         finally:
             self.done.set()
-            connection.close()
 
 
 READER = Reader()

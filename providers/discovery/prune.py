@@ -69,10 +69,10 @@ def _days() -> int:
 
 
 def _due(trusted: Collection[uuid.UUID | str], before: datetime) -> QuerySet[Model]:
+    """The rows to delete, those that were seen longest ago first."""
     moved = DiscoveryFlap.objects.filter(
         provider_id=OuterRef("provider_id"), model_id=OuterRef("model_id"), detected_at__gte=before
     )
-    """The rows to delete, those that were seen longest ago first."""
     rows = Model.objects.annotate(seen=Coalesce("last_seen_at", "created_at"))
     return rows.order_by("seen", "pk").filter(
         ~Exists(moved),

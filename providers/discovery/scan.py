@@ -20,7 +20,7 @@ from providers.cache import ProviderRow, row_of
 from providers.discovery import inventory, store
 from providers.discovery.flights import Claims, Flights, Inbox
 from providers.discovery.listing import Fetched, fetch
-from providers.keyring import KEYRING
+from providers.keyring import KEYRING, UNREADABLE
 from providers.model_verbs import parse_id
 from providers.models import Model, Provider
 
@@ -28,7 +28,6 @@ log = logging.getLogger("discovery")
 
 SCAN_SECONDS = 180.0  # the whole listing of one provider, retries included
 AT_ONCE = 8
-UNDECRYPTABLE = "failed to decrypt API key"
 INTERRUPTED = "the scan was interrupted"
 GONE = 404  # status of the Refusal where the provider was deleted during its scan
 
@@ -199,7 +198,7 @@ class Scanner:
             key = await KEYRING.fetch(row)
         except crypto.DecryptError:
             log.error("keycache: decryption failed, possible wrong master key", extra={"attrs": {"provider": row.name}})
-            return Fetched(error=UNDECRYPTABLE)
+            return Fetched(error=UNREADABLE)
         return await fetch(row.name, row.kind, row.base_url, key, seconds=seconds or SCAN_SECONDS, **self._waits)
 
     def write(self, row: Provider, fetched: Fetched, trigger: Trigger) -> Result:

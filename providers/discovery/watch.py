@@ -14,7 +14,7 @@ from django.db.models import Max
 
 from modelhotel.core import catalogue, options
 from modelhotel.core.clock import SYSTEM, Clock
-from modelhotel.core.leader import RUN_LEASE
+from modelhotel.core.leader import RUN_LEASE, Leases
 from modelhotel.core.options import Option
 from modelhotel.core.threads import released
 from providers.discovery import modelsdev
@@ -34,12 +34,8 @@ WARN_EVERY = 60.0
 _JOIN_SECONDS = 10.0
 
 
-class DueLeases(Protocol):
-    """The store of instants; the shell's ``ops/leases.py``."""
-
-    def claim(self, name: str, holder: str, now: datetime, until: datetime) -> bool: ...
-
-    def move(self, name: str, holder: str, until: datetime) -> bool: ...
+class DueLeases(Leases, Protocol):
+    """Leases that can also be looked at and set while nobody holds them; the shell's ``ops/leases.py``."""
 
     def give_back(self, name: str, holder: str, until: datetime) -> bool: ...
 

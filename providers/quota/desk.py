@@ -103,20 +103,20 @@ def refresh(fetcher: Fetcher = FETCHER, clock: Clock = SYSTEM) -> tuple[list[Ref
     """Ask every enabled provider that tells a quota now, then judge what they said. Also the number of the others."""
     rows = [cache.row_of(row) for row in Provider.objects.filter(enabled=True).order_by("name")]
     asked = [row for row in rows if row.kind.quota is not None]
-    errors = {row.id: _kept(row, fetched, clock) for row, fetched in fetcher.each(asked)}
+    errors = {row.id: kept(row, fetched, "manual", clock) for row, fetched in fetcher.each(asked)}
     results = [Refreshed(row.name, row.kind.type, errors.get(row.id, RESTING)) for row in asked]
     ports.judge_quotas()
     return results, len(rows) - len(asked)
 
 
-def _kept(row: ProviderRow, fetched: Fetched, clock: Clock) -> str:
-    """Why there is no new reading of *row*, else ``""``."""
+def kept(row: ProviderRow, fetched: Fetched, source: store.Source, clock: Clock = SYSTEM) -> str:
+    """Store what *row* said; why there is no new reading of it, else ``""``. Never raises."""
     if row.kind.quota is None:
         return ""
     try:
-        kept = store.keep(row.id, row.kind.quota.kind, fetched, "manual", clock.now())
+        stored = store.keep(row.id, row.kind.quota.kind, fetched, source, clock.now())
     except Exception as problem:
         attrs = {"error": type(problem).__name__, "provider": row.name}
         log.warning("quota: reading not stored", extra={"attrs": attrs})
         return "the reading could not be stored"
-    return fetched.error if kept else CHANGED
+    return fetched.error if stored else CHANGED

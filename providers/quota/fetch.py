@@ -14,7 +14,7 @@ from modelhotel.core.clock import SYSTEM, Clock
 from providers import control, sanitize
 from providers.cache import ProviderRow
 from providers.discovery.http import DiscoveryHttp
-from providers.keyring import KEYRING
+from providers.keyring import KEYRING, UNREADABLE
 from providers.kinds.base import Header, Http, ListingError, QuotaReader
 from providers.quota import shapes
 from providers.quota.shapes import Paths
@@ -154,7 +154,7 @@ class Fetcher:
         except TimeoutError:
             return Fetched(error=f"no answer within {SECONDS:.0f} s")
         except crypto.DecryptError:
-            return Fetched(error="failed to decrypt API key")
+            return Fetched(error=UNREADABLE)
         except Exception as problem:
             log.exception("quota: payload not understood", extra={"attrs": {"provider": row.name}})
             return Fetched(error=f"the answer was not understood ({type(problem).__name__})")

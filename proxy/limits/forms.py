@@ -13,6 +13,7 @@ from unfold.widgets import (
 
 from modelhotel.core.limitbounds import PERIODS
 from modelhotel.core.verbadmin import VerbForm
+from providers.cache import SNAPSHOT
 from providers.models import Provider
 
 
@@ -67,6 +68,14 @@ class LimitedForm(VerbForm):
         self.fields["allowed_providers"].choices = [(str(pk), name) for pk, name in rows]  # type: ignore[attr-defined]
         if not self.instance._state.adding:
             self.initial["every_provider"] = self.instance.allowed_providers is None
+
+
+def provider_names(listed: list[str] | None) -> str:
+    """A list of allowed providers as a column shows it; those that are gone are left out."""
+    if listed is None:
+        return "every provider"
+    known = SNAPSHOT.current.providers
+    return ", ".join(sorted(known[item].name for item in listed if item in known)) or "none"
 
 
 def allowed(data: dict[str, Any]) -> list[str] | None:
