@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.upstream.behaviours import Behaviour, Recorded, html, reply, silence
+from tests.upstream.behaviours import Behaviour, html, reply, silence
 from tests.upstream.server import FakeProvider
 from tests.upstream.vendors import Vendor
+from tests.upstream.vendors.base import Route
 from tests.upstream.vendors.world import World
 from tests.wire.product import Product, eventually
 
@@ -30,9 +31,11 @@ class ModelsDev(Vendor):
         super().__init__()
         self._behaviour = behaviour
 
-    def answer(self, request: Recorded) -> Behaviour:
-        self.requests.append(request)
-        return self._behaviour
+    def free(self) -> dict[tuple[str, str], Route]:
+        return {("GET", "/api.json"): lambda request: self._behaviour}
+
+    def routes(self) -> dict[tuple[str, str], Route]:
+        return {}
 
 
 @contextmanager
