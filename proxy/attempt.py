@@ -21,7 +21,7 @@ from providers.upstream.interface import FaultKind, Request, Response, UpstreamE
 from proxy import disguise, metering, outgoing, reasons, refusals, secrecy, terminal, walk_log
 from proxy.answers import JSON, Header
 from proxy.dialects.base import Untranslatable
-from proxy.exchange import Exchange
+from proxy.exchange import BODILESS, Exchange
 from proxy.metering import METER
 from proxy.policy import Policy
 from proxy.repairs import Repair
@@ -37,7 +37,6 @@ log = logging.getLogger("proxy")
 
 TIMER_SLACK = 0.005
 """Seconds a timer of the event loop may fire early."""
-BODILESS = (204, 205)
 
 
 class Attempt(ABC):

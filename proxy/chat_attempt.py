@@ -13,11 +13,11 @@ from modelhotel.core import durations, logformat, metrics
 from providers.keyring import KEYRING
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
 from proxy import egress, metering, outgoing, reasons, refusals, repairs, secrecy, terminal
-from proxy.attempt import BODILESS, Attempt
+from proxy.attempt import Attempt
 from proxy.dialects import jsonmode, messages
 from proxy.dialects.continuing import allowed
 from proxy.dialects.responses import reroute
-from proxy.exchange import Exchange
+from proxy.exchange import BODILESS, Exchange
 from proxy.heal import ROUNDS, Heal
 from proxy.policy import Policy
 from proxy.reasons import ErrorBody

@@ -46,6 +46,8 @@ _STREAM_HEADERS: tuple[Header, ...] = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
+#: Statuses whose answers go out without a body.
+BODILESS = (204, 205)
 #: The ASGI extension of our own server (``ops/cycle.py``) for pieces of a body.
 DIRECT = "modelhotel.direct"
 _KEEP_ALIVE: Header = (b"connection", b"keep-alive")
@@ -212,28 +214,30 @@ class Exchange:
     async def answer(self, status: int, body: bytes, extra: Iterable[Header] = (JSON,)) -> None:
         """A whole answer in one go. *extra* holds its content type and what else it alone carries.
 
-        204 and 205 go out without a body.
+        :data:`BODILESS` ones go out without a body.
         """
         if self.answer_now(status, body, extra):
             return
-        headers, body = self._framed(status, body, extra)
+        headers = self._headed(extra)
+        if status in BODILESS:
+            headers, body = [header for header in headers if header[0] != b"content-type"], b""
+        else:
+            headers.append((b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
     def answer_now(self, status: int, body: bytes, extra: Iterable[Header] = (JSON,)) -> bool:
         """The same in this turn of the event loop; False: nothing went out, use :meth:`answer`."""
         self.committed = self._ended = True
-        return self.server is not None and self.server.whole(status, *self._framed(status, body, extra))
+        server = self.server
+        return server is not None and status not in BODILESS and server.whole(status, self._headed(extra), body)
 
-    def _framed(self, status: int, body: bytes, extra: Iterable[Header]) -> tuple[list[Header], bytes]:
-        """Headers and body of a whole answer."""
+    def _headed(self, extra: Iterable[Header]) -> list[Header]:
+        """The headers of a whole answer but for those of its body."""
         headers = [*extra, *self.headers]
         if self._about:
             self._append_about(headers)
-        if status == 204 or status == 205:
-            return [h for h in headers if h[0] != b"content-type"], b""
-        headers.append((b"content-length", b"%d" % len(body)))
-        return headers, body
+        return headers
 
     def error_frame(self, message: str, kind: str) -> bytes:
         """The last event of a stream that nobody else can end any more, in the client's dialect."""

@@ -7,12 +7,11 @@ from failover.resolve import Candidate
 from providers.kinds.base import JSON_TYPE
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
 from proxy import metering
-from proxy.attempt import BODILESS
 from proxy.dialects.base import Untranslatable
 from proxy.dialects.gemini import speech, transcription
 from proxy.dialects.gemini.audio import Media
 from proxy.dialects.gemini.transcription import Field
-from proxy.exchange import Exchange
+from proxy.exchange import BODILESS, Exchange
 from proxy.passthrough import UNREADABLE, PassThrough
 from proxy.relayed import NOTHING_CAME
 from proxy.repairs import Repair

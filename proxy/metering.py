@@ -44,7 +44,9 @@ class Meter:
     def __init__(self) -> None:
         # Appending needs no lock; the writer takes from the other end and adds up.
         self._uses: deque[tuple[KeyRow, int]] = deque()
-        self._asked: deque[str] = deque()
+        # Stamps say "now" whenever they are written, so the last one of each is enough.
+        self._touched: dict[str, KeyRow] = {}
+        self._asked: dict[str, None] = {}
         self._keys: dict[str, _Spent] = {}
         self._providers: dict[str, float] = {}
         self._failing: set[str] = set()
@@ -62,11 +64,11 @@ class Meter:
 
     def touch(self, key: KeyRow) -> None:
         """The key was used now (give or take :data:`INTERVAL`)."""
-        self._uses.append((key, 0))
+        self._touched[key.id] = key
 
     def touch_provider(self, provider_id: str) -> None:
         """A request is being sent to the provider now."""
-        self._asked.append(provider_id)
+        self._asked[provider_id] = None
 
     # -- the writer
 
@@ -109,16 +111,21 @@ class Meter:
     def _collect(self) -> None:
         """Add up what the hot path noted; what could not be written before is still there."""
         now = time.time()
-        uses, asked = self._uses, self._asked
-        while uses:
-            key, tokens = uses.popleft()
-            spent = self._keys.get(key.id)
-            if spent is None:
-                spent = self._keys[key.id] = _Spent(key.name)
+        uses, touched, asked = self._uses, self._touched, self._asked
+        while touched:  # one at a time: others add to it meanwhile
+            self._of(touched.popitem()[1]).used_at = now
+        for key, tokens in [uses.popleft() for _ in range(len(uses))]:
+            spent = self._of(key)
             spent.tokens += tokens
             spent.used_at = now
         while asked:
-            self._providers[asked.popleft()] = now
+            self._providers[asked.popitem()[0]] = now
+
+    def _of(self, key: KeyRow) -> _Spent:
+        spent = self._keys.get(key.id)
+        if spent is None:
+            spent = self._keys[key.id] = _Spent(key.name)
+        return spent
 
     def _report(self, problem: Exception) -> None:
         """One event per key and outage; a stamp that failed is only logged."""

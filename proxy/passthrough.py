@@ -11,7 +11,7 @@ from failover import verdict
 from providers.upstream.interface import Request, Response, UpstreamError
 from proxy import metering, reasons
 from proxy.answers import JSON, Header
-from proxy.attempt import BODILESS
+from proxy.exchange import BODILESS
 from proxy.relayed import NOTHING_CAME, Relayed, disposition, length
 from proxy.repairs import Repair
 from proxy.terminal import Failure

@@ -17,10 +17,10 @@ from failover import verdict
 from failover.resolve import Candidate
 from providers.upstream.interface import Response
 from proxy import reasons, secrecy, shutdown
-from proxy.attempt import BODILESS, Attempt
+from proxy.attempt import Attempt
 from proxy.chat_attempt import Broken, ChatAttempt
 from proxy.dialects.continuing import continued
-from proxy.exchange import Exchange
+from proxy.exchange import BODILESS, Exchange
 from proxy.policy import Policy
 from proxy.stream.answer import AnswerStream
 from proxy.stream.recovered import RecoveredStream

@@ -17,6 +17,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from modelhotel.core import logformat, redact
 from modelhotel.core.clock import SYSTEM, Clock
 from modelhotel.core.ids import uuid7_text
+from modelhotel.core.logformat import Record
 from modelhotel.core.text import clip
 from providers.keyring import KEYRING
 from requestlogs import bulk, columns
@@ -50,7 +51,7 @@ class Line(NamedTuple):
     message: str
 
 
-def line_of(record: logging.LogRecord) -> Line:
+def line_of(record: Record) -> Line:
     """The line of *record*, made when somebody wants it: of a flood, most are dropped unseen. Always the same one."""
     line: Line | None = getattr(record, "line", None)
     if line is None:
@@ -73,9 +74,9 @@ class Lines:
         self._clock = clock
         self._keys = keys
         self._lock = threading.Lock()
-        self._ring: deque[logging.LogRecord] = deque(maxlen=KEEP)
-        self._minor: deque[logging.LogRecord] = deque()  # debug and info
-        self._major: deque[logging.LogRecord] = deque()
+        self._ring: deque[Record] = deque(maxlen=KEEP)
+        self._minor: deque[Record] = deque()  # debug and info
+        self._major: deque[Record] = deque()
         self._turns = Turns()
         self._thread: threading.Thread | None = None
         self._stopping = False
@@ -87,7 +88,7 @@ class Lines:
 
     # -- in
 
-    def take(self, records: Sequence[logging.LogRecord]) -> None:
+    def take(self, records: Sequence[Record]) -> None:
         """For ``logqueue.listen``. Never waits for the database."""
         for record in records:
             if record.exc_info:
@@ -98,17 +99,20 @@ class Lines:
             self._keep(records)
             self._fit()
 
-    def _keep(self, records: Sequence[logging.LogRecord]) -> None:
+    def _keep(self, records: Sequence[Record]) -> None:
         major = [record for record in records if record.levelno >= logging.WARNING]
         self._major.extend(major)
         self._minor.extend(records if not major else [r for r in records if r.levelno < logging.WARNING])
 
     def _fit(self) -> None:
         excess = self.queued - LIMIT
-        for _ in range(excess):
-            (self._minor or self._major).popleft()
-        if excess > 0:
-            self._lose(excess)
+        if excess <= 0:
+            return
+        minor = min(excess, len(self._minor))
+        for lines, count in ((self._minor, minor), (self._major, excess - minor)):
+            for _ in range(count):
+                lines.popleft()
+        self._lose(excess)
 
     def _lose(self, count: int) -> None:
         self.lost += count
@@ -239,7 +243,7 @@ class Lines:
             for line in lines
         ]
 
-    def _failed(self, records: Sequence[logging.LogRecord], problem: Exception) -> None:
+    def _failed(self, records: Sequence[Record], problem: Exception) -> None:
         self._failures = min(self._failures + 1, 10)
         with self._lock:
             newer = (*self._minor, *self._major)

@@ -75,6 +75,15 @@ def _count(value: int) -> int:
 
 def values(draft: Draft, node: str, now: float) -> tuple[Any, ...]:
     """The row of *draft* in the order of :data:`COLUMNS`, with types any database takes: times as POSIX seconds."""
+    tokens: tuple[int, ...] = (
+        draft.tokens_prompt,
+        draft.tokens_completion,
+        draft.tokens_completion_reasoning,
+        draft.tokens_prompt_cache_hit,
+        draft.tokens_prompt_cache_miss,
+    )
+    if min(tokens) < 0 or max(tokens) > _MAX_TOKENS:
+        tokens = tuple(map(_count, tokens))
     return (
         draft.id,
         draft.request_hash,
@@ -91,7 +100,7 @@ def values(draft: Draft, node: str, now: float) -> tuple[Any, ...]:
         draft.client_ip,
         draft.status_code if draft.finished else None,
         draft.error_kind,
-        _text(draft.error_message, _TEXT_LENGTH),
+        None if draft.error_message is None else _text(draft.error_message, _TEXT_LENGTH),
         draft.failover_attempt,
         None if draft.attempts is None else _encode(draft.attempts).decode().replace("\\u0000", "�"),
         draft.duration_ms,
@@ -107,11 +116,7 @@ def values(draft: Draft, node: str, now: float) -> tuple[Any, ...]:
         draft.settings_read_ms,
         draft.dial_ms,
         _encode(draft.cache_hits).decode(),
-        _count(draft.tokens_prompt),
-        _count(draft.tokens_completion),
-        _count(draft.tokens_completion_reasoning),
-        _count(draft.tokens_prompt_cache_hit),
-        _count(draft.tokens_prompt_cache_miss),
+        *tokens,
         draft.tokens_per_second,
         None if draft.cost_usd is None else f"{draft.cost_usd:.10f}",
         node,

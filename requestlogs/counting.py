@@ -3,12 +3,13 @@
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from prometheus_client import Counter
 
 from modelhotel.core import metrics
-from modelhotel.core.metrics import UNKNOWN, histogram_of, of
+from modelhotel.core.metrics import UNKNOWN, guarded, of, timings_of
 from requestlogs.draft import Draft
 
 log = logging.getLogger("metrics")
@@ -28,38 +29,78 @@ def status_class(status: int | None) -> str:
 _Sums = dict[tuple[Counter, *tuple[str, ...]], float]
 
 
+class _Alike:
+    """Requests of one provider and model with one status and error: what they add up to."""
+
+    __slots__ = ("cached", "completion", "cost", "prompt", "reasoning", "seconds", "to_first_token")
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.to_first_token: list[float] = []
+        self.prompt = self.completion = self.reasoning = self.cached = 0
+        self.cost: float | None = None
+
+    def take(self, draft: Draft) -> None:
+        self.seconds.append(draft.duration_ms / 1000.0)
+        if draft.streaming and draft.ttft_ms:
+            self.to_first_token.append(draft.ttft_ms / 1000.0)
+        if draft.tokens_prompt > 0:
+            self.prompt += draft.tokens_prompt
+        if draft.tokens_completion > 0:
+            self.completion += draft.tokens_completion
+        if draft.tokens_completion_reasoning > 0:
+            self.reasoning += draft.tokens_completion_reasoning
+        if draft.tokens_prompt_cache_hit > 0:
+            self.cached += draft.tokens_prompt_cache_hit
+        cost = draft.cost_usd
+        if cost is not None and cost >= 0:
+            self.cost = cost if self.cost is None else self.cost + cost
+
+    def add(self, provider: str, model: str, status: int | None, error_kind: str | None) -> None:
+        """To the metrics, under these labels."""
+        of(metrics.REQUESTS, provider, model, status_class(status), error_kind or "").inc(len(self.seconds))
+        timings_of(metrics.DURATION, provider, model).observe_all(self.seconds)
+        if self.to_first_token:
+            timings_of(metrics.TTFT, provider, model).observe_all(self.to_first_token)
+        for kind, tokens in (
+            ("prompt", self.prompt),
+            ("completion", self.completion),
+            ("reasoning", self.reasoning),
+            ("prompt_cached", self.cached),
+        ):
+            if tokens:
+                of(metrics.TOKENS, provider, model, kind).inc(tokens)
+        if self.cost is not None:
+            of(metrics.COST, provider, model).inc(self.cost)
+
+
 def add(drafts: Iterable[Draft]) -> None:
     """Count finished requests, those with an empty label excepted: they are no client's. Never raises.
 
-    The sums of many are made in plain dicts first, because adding to a metric costs more than all the rest.
+    They are added up first, because adding to a metric costs more than all the rest.
     """
+    kinds: dict[tuple[str, str, int | None, str | None], _Alike] = {}
     sums: _Sums = defaultdict(float)
     for draft in drafts:
         if draft.label:
             try:
-                _add(draft, sums)
+                kind = draft.provider_name, draft.label, draft.status_code, draft.error_kind
+                alike = kinds.get(kind)
+                if alike is None:
+                    alike = kinds[kind] = _Alike()
+                alike.take(draft)
+                if draft.state == "failed" or (draft.attempts and len(draft.attempts) > 1):
+                    _add_failover(draft, sums)
             except Exception:
                 log.exception("metrics: request not counted", extra={"attrs": {"request": draft.request_hash}})
+    for (provider, model, status, error_kind), alike in kinds.items():
+        guarded(partial(alike.add, provider or UNKNOWN, model, status, error_kind))
     for (metric, *labels), value in sums.items():
         of(metric, *labels).inc(value)
 
 
-def _add(draft: Draft, sums: _Sums) -> None:
-    provider, model = draft.provider_name or UNKNOWN, draft.label
-    sums[metrics.REQUESTS, provider, model, status_class(draft.status_code), draft.error_kind or ""] += 1
-    histogram_of(metrics.DURATION, provider, model).observe(draft.duration_ms / 1000.0)
-    if draft.streaming and draft.ttft_ms:
-        histogram_of(metrics.TTFT, provider, model).observe(draft.ttft_ms / 1000.0)
-    for kind, tokens in (
-        ("prompt", draft.tokens_prompt),
-        ("completion", draft.tokens_completion),
-        ("reasoning", draft.tokens_completion_reasoning),
-        ("prompt_cached", draft.tokens_prompt_cache_hit),
-    ):
-        if tokens > 0:
-            sums[metrics.TOKENS, provider, model, kind] += tokens
-    if draft.cost_usd is not None and draft.cost_usd >= 0:
-        sums[metrics.COST, provider, model] += draft.cost_usd
+def _add_failover(draft: Draft, sums: _Sums) -> None:
+    model = draft.label
     for element in draft.attempts or ():
         if element["attempt"] >= 1 and not _skipped(element):
             sums[metrics.FAILOVER_ATTEMPTS, model, element["provider"] or UNKNOWN] += 1

@@ -9,9 +9,10 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
+from msgspec import Struct
 
 LEVELS = {
     logging.DEBUG: "DEBUG",
@@ -48,7 +49,48 @@ _BARE = re.compile(r'[^\s"=\x00-\x1f\x7f]+')
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def scope(record: logging.LogRecord) -> str:
+class Said(Struct, gc=False):
+    """An INFO line without arguments: what the hot path says. A record to those who print and keep lines."""
+
+    levelno: ClassVar[int] = logging.INFO
+    args: ClassVar[None] = None
+    exc_info: ClassVar[None] = None
+    stack_info: ClassVar[None] = None
+
+    name: str
+    msg: str
+    told: Mapping[str, object]
+    took: float | None
+    created: float
+    line: Any = None  # of the app log
+
+    @property
+    def attrs(self) -> Mapping[str, object]:
+        return self.told if self.took is None else _with_duration(self.told, self.took)
+
+    @property
+    def msecs(self) -> float:
+        return self.created % 1 * 1000
+
+    def getMessage(self) -> str:
+        return self.msg
+
+    @property
+    def tail(self) -> str:
+        tail = _tail(self.told)
+        return tail if self.took is None else f"{tail} duration_ms={self.took:.1f}"
+
+    def printed(self) -> str:
+        """As :class:`TextFormatter` prints it."""
+        created = self.created
+        milliseconds = int(created % 1 * 1000)
+        return f'time={_second(int(created))}.{milliseconds:03d}Z level=INFO msg="{_message(self.msg)}"{self.tail}'
+
+
+Record = logging.LogRecord | Said
+
+
+def scope(record: Record) -> str:
     """Lower case, so that it compares with DEBUG_LOG_SCOPES."""
     return _scope(record.msg, record.name) if isinstance(record.msg, str) else record.name.lower()
 
@@ -95,7 +137,7 @@ def quoted(value: object) -> str:
     return _quoted(text) if len(text) <= _REMEMBERED else _quoted.__wrapped__(text)
 
 
-def _attributes(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str, Any]:
+def _attributes(record: Record, formatter: logging.Formatter) -> dict[str, Any]:
     attrs: dict[str, Any] = getattr(record, "attrs", None) or {}
     if not record.exc_info:
         return attrs
@@ -111,7 +153,7 @@ def _second(moment: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
 
 
-def _moment(record: logging.LogRecord) -> str:
+def _moment(record: Record) -> str:
     """RFC 3339, UTC, milliseconds."""
     return f"{_second(int(record.created))}.{int(record.msecs):03d}Z"
 
@@ -144,8 +186,8 @@ def _tail(attrs: Mapping[str, Any]) -> str:
 class TextFormatter(logging.Formatter):
     """``time=… level=INFO msg="proxy: failover triggered" attempt=1 provider="My Prov"``"""
 
-    def format(self, record: logging.LogRecord) -> str:
-        if type(record) is _Said:
+    def format(self, record: Record) -> str:
+        if isinstance(record, Said):
             return record.printed()
         record.tail = tail = _tail(_attributes(record, self))
         return (
@@ -157,7 +199,7 @@ class TextFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """One object: ``time``, ``level``, ``source`` (the scope), ``msg``, then the attributes."""
 
-    def format(self, record: logging.LogRecord) -> str:
+    def format(self, record: Record) -> str:
         line: dict[str, Any] = {
             "time": _moment(record),
             "level": LEVELS.get(record.levelno, "INFO"),
@@ -172,7 +214,7 @@ class JsonFormatter(logging.Formatter):
 _plain_formatter = logging.Formatter()
 
 
-def told(record: logging.LogRecord) -> str:
+def told(record: Record) -> str:
     """The message with its attributes, as the app log keeps it; a trace on lines of its own."""
     if record.exc_info and record.exc_info[0] is not None:
         attrs = dict(_attributes(record, _plain_formatter))
@@ -229,44 +271,15 @@ class LeanRecord(logging.LogRecord):
         self.msecs = self.created % 1 * 1000
 
 
-class _Said(LeanRecord):
-    """An INFO line without arguments: what the hot path says."""
-
-    levelno = logging.INFO
-    args = exc_info = stack_info = None
-
-    def __init__(self, name: str, message: str, attrs: Mapping[str, object], took: float | None) -> None:
-        self.name, self.msg, self.told, self.took = name, message, attrs, took
-        self.created = time.time()
-
-    @property
-    def attrs(self) -> Mapping[str, object]:
-        return self.told if self.took is None else _with_duration(self.told, self.took)
-
-    @property
-    def msecs(self) -> float:  # type: ignore[override]
-        return self.created % 1 * 1000
-
-    def printed(self) -> str:
-        """As :class:`TextFormatter` prints it."""
-        created, took = self.created, self.took
-        second = int(created)
-        tail = _tail(self.told)
-        if took is not None:
-            tail = f"{tail} duration_ms={took:.1f}"
-        milliseconds = int(created % 1 * 1000)
-        return f'time={_second(second)}.{milliseconds:03d}Z level=INFO msg="{_message(self.msg)}"{tail}'
-
-
 def _with_duration(attrs: Mapping[str, object], took: float) -> dict[str, object]:
     return {**attrs, "duration_ms": round(took, 1)}
 
 
 #: Takes the lines of :func:`say` in a server, whose only handler it belongs to.
-_straight: Callable[[logging.LogRecord], object] | None = None
+_straight: Callable[[Record], object] | None = None
 
 
-def straighten(take: Callable[[logging.LogRecord], object] | None) -> None:
+def straighten(take: Callable[[Record], object] | None) -> None:
     """From now on *take* gets every line that :func:`say` says, past the loggers; None ends it."""
     global _straight
     _straight = take
@@ -276,10 +289,10 @@ def say(log: logging.Logger, message: str, attrs: Mapping[str, object], took: fl
     """An INFO line of the hot path, without ``Logger``'s detours. *took*: a last attribute ``duration_ms``, apart from
     *attrs* because it alone differs from line to line.
     """
-    if not log.isEnabledFor(logging.INFO):
+    if _straight is not None:  # a server, which prints every INFO line of ours
+        _straight(Said(log.name, message, attrs, took, time.time()))
         return
-    if _straight is not None:
-        _straight(_Said(log.name, message, attrs, took))
+    if not log.isEnabledFor(logging.INFO):
         return
     record = logging.getLogRecordFactory()(log.name, logging.INFO, "", 0, message, None, None)
     record.attrs = attrs if took is None else _with_duration(attrs, took)

@@ -9,12 +9,13 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from typing import Any, TextIO, cast
 
 from modelhotel.core import logformat
+from modelhotel.core.logformat import Record
 
 LIMIT = 20_000
-Sink = Callable[[Sequence[logging.LogRecord]], object]
+Sink = Callable[[Sequence[Record]], object]
 #: Seconds that lines are gathered before they are written.
 GATHER = 0.05
 _sink: Sink | None = None
@@ -38,7 +39,7 @@ class QueueHandler(logging.Handler):
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__()
         self._stream = stream
-        self._queue: deque[logging.LogRecord] = deque()
+        self._queue: deque[Record] = deque()
         self._dropped = 0
         self._wake = threading.Event()
         self._pause = threading.Event()  # never set: only waited on
@@ -51,7 +52,7 @@ class QueueHandler(logging.Handler):
         self.take(record)
         return True
 
-    def take(self, record: logging.LogRecord) -> None:
+    def take(self, record: Record) -> None:
         """The same for a record that no filter needs to see."""
         # Without the handler's own lock: appending to a deque is atomic.
         queue = self._queue
@@ -94,21 +95,30 @@ class QueueHandler(logging.Handler):
                 except (OSError, ValueError):
                     pass  # nobody reads any more; there is nowhere left to say so
 
-    def _lines(self, records: Sequence[logging.LogRecord]) -> list[str]:
+    def _lines(self, records: Sequence[Record]) -> list[str]:
+        formatted: Callable[[Any], str] = self.format if self.formatter is None else self.formatter.format
+        try:
+            lines, good = [formatted(record) for record in records], records
+        except Exception:
+            lines, good = self._what_can_be_printed(records, formatted)
+        if _sink is not None and good:
+            try:
+                _sink(good)
+            except Exception:
+                self.handleError(cast(Any, good[-1]))
+        return lines
+
+    def _what_can_be_printed(
+        self, records: Sequence[Record], formatted: Callable[[Any], str]
+    ) -> tuple[list[str], list[Record]]:
         lines, good = [], []
-        formatted = self.format if self.formatter is None else self.formatter.format
         for record in records:
             try:
                 lines.append(formatted(record))
                 good.append(record)
             except Exception:
-                self.handleError(record)
-        if _sink is not None and good:
-            try:
-                _sink(good)
-            except Exception:
-                self.handleError(good[-1])
-        return lines
+                self.handleError(cast(Any, record))
+        return lines, good
 
     def close(self) -> None:
         self.flush()

@@ -53,7 +53,6 @@ _BROKEN_HEADERS = (
     (b"content-length", b"%d" % len(_BROKEN)),
     (b"connection", b"close"),
 )
-_lines: dict[Header, bytes] = {}
 
 
 def _nothing() -> None: ...
@@ -68,6 +67,32 @@ def _name(name: bytes) -> tuple[bytes, bool, bytes]:
         raise RuntimeError("Invalid HTTP header name.")
     name = name.lower()
     return name + b": ", name in _STEADY, name if name in _FRAMING else b""
+
+
+class _Lines(dict[Header, bytes]):
+    """A header -> its line. Those that say the same in answer after answer are kept."""
+
+    def make(self, pair: Header) -> bytes:
+        """Raises RuntimeError for what could be read as more than one header."""
+        name, value = pair
+        start, steady, _ = _name(name)
+        if _BREAKS_OUT(value):
+            raise RuntimeError("Invalid HTTP header value.")
+        line = b"%b%b\r\n" % (start, value)
+        if steady:
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[pair] = line
+        return line
+
+    def __missing__(self, pair: Header) -> bytes:
+        if _name(pair[0])[2]:
+            raise RuntimeError("A whole answer is framed by the server.")
+        return self.make(pair)
+
+
+_lines = _Lines()
+_line_of = _lines.__getitem__
 
 
 class Cycle:
@@ -225,11 +250,21 @@ class Cycle:
         )
 
     def whole(self, status: int, headers: Iterable[Header], body: bytes) -> bool:
-        """A whole answer in the caller's turn; False: nothing was written, use ``send``."""
+        """A whole answer in the caller's turn; False: nothing was written, use ``send``.
+
+        *headers* without those that frame the body, which is empty where *status* has none.
+        """
         if self.response_started or self.disconnected or self.flow.write_paused or self.transport.is_closing():
             return False
-        self._start(status, headers)
-        self._continue(body, False)
+        if self.scope["method"] == "HEAD" or (status == 204 or status == 304):
+            return False
+        end = b"content-length: %d\r\n\r\n" if self.keep_alive else b"connection: close\r\ncontent-length: %d\r\n\r\n"
+        lines = (*map(_line_of, self.default_headers), *map(_line_of, headers))
+        head = b"".join((STATUS_LINE[status], *lines, end % len(body)))
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        self._put(head, body)
+        self._complete()
         return True
 
     def write_now(self, body: bytes) -> None:
@@ -244,17 +279,9 @@ class Cycle:
         for pair in (*self.default_headers, *headers):
             line = _lines.get(pair)
             if line is None:
-                start, steady, framing = _name(pair[0])
-                value = pair[1]
-                if _BREAKS_OUT(value):
-                    raise RuntimeError("Invalid HTTP header value.")
-                line = b"%b%b\r\n" % (start, value)
-                if steady:
-                    if len(_lines) >= _REMEMBERED:
-                        _lines.clear()
-                    _lines[pair] = line
-                elif framing:
-                    close = self._note(framing, value) or close
+                line = _lines.make(pair)
+                if framing := _name(pair[0])[2]:
+                    close = self._note(framing, pair[1]) or close
             lines.append(line)
         if not (self.keep_alive or close):
             lines.append(b"connection: close\r\n")
@@ -307,14 +334,17 @@ class Cycle:
         head = self._head
         if head:
             self._head = b""
-            if len(body) > _LARGE:
-                self.transport.writelines((head, body))
-            else:
-                self.transport.write(head + body)
+            self._put(head, body)
         elif body:
             self.transport.write(body)
         if not more:
             self._complete()
+
+    def _put(self, head: bytes, body: bytes) -> None:
+        if len(body) > _LARGE:
+            self.transport.writelines((head, body))
+        else:
+            self.transport.write(head + body)
 
     def _complete(self) -> None:
         if self.expected_content_length != 0:

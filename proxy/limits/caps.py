@@ -35,10 +35,14 @@ class Cap:
     #: ``X-RateLimit-Limit`` and ``-Burst``.
     headers: tuple[Header, Header] = field(init=False, compare=False)
     unlimited: bool = field(init=False, compare=False)
+    #: With what is left where everything always is.
+    full: tuple[Header, Header, Header] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         rate, size = (plain(self.rate), b"%d" % self.capacity) if self.rate else (b"%d" % UNLIMITED,) * 2
-        object.__setattr__(self, "headers", ((b"x-ratelimit-limit", rate), (b"x-ratelimit-burst", size)))
+        limit, burst = (b"x-ratelimit-limit", rate), (b"x-ratelimit-burst", size)
+        object.__setattr__(self, "headers", (limit, burst))
+        object.__setattr__(self, "full", (limit, _ALL_LEFT, burst))
         object.__setattr__(self, "unlimited", self.rate == 0)
 
     def share(self, count: int) -> "Cap":
@@ -104,9 +108,9 @@ def plain(number: float) -> bytes:
     return text.encode() if text != "0" or number == 0 else f"{number:.20f}".rstrip("0").encode()
 
 
-def shown(cap: Cap, tokens: float) -> list[Header]:
+def shown(cap: Cap, tokens: float) -> tuple[Header, Header, Header]:
     """The three numbers of a bucket with *tokens* left."""
-    limit, burst = cap.headers
     if cap.unlimited:
-        return [limit, _ALL_LEFT, burst]
-    return [limit, (b"x-ratelimit-remaining", b"%d" % (tokens if tokens > 0 else 0)), burst]
+        return cap.full
+    limit, burst = cap.headers
+    return limit, (b"x-ratelimit-remaining", b"%d" % (tokens if tokens > 0 else 0)), burst

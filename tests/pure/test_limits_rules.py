@@ -117,7 +117,7 @@ def test_the_share_of_a_process_that_is_on_its_own(cap, count, share):
 )
 def test_the_three_numbers(rate, burst, tokens, shown):
     names = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-burst")
-    assert caps.shown(Cap(rate, burst), tokens) == list(zip(names, shown, strict=True))
+    assert caps.shown(Cap(rate, burst), tokens) == tuple(zip(names, shown, strict=True))
 
 
 FULL = {

@@ -144,7 +144,7 @@ def test_what_is_no_clients_is_not_counted(counted):
 
 def test_a_draft_that_can_not_be_counted_is_written_all_the_same(caplog):
     recorder = Recorder()
-    bad = draft(attempts=[{"broken": True}], request_hash="0" * 16)
+    bad = draft(attempts=[{"broken": True}] * 2, request_hash="0" * 16)
     recorder.start(bad)
     with caplog.at_level(logging.ERROR, "metrics"):
         recorder.finish(bad)
@@ -164,3 +164,41 @@ def test_counting_from_several_threads_counts_every_request_once_and_keeps_its_r
         thread.join()
     assert recorder.queued == 2000
     assert counted.added("modelhotel_requests_total") == {("", "hotel/threads", "P", "2xx"): 2000}
+
+
+def test_many_like_requests_add_up_to_what_each_of_them_would(counted):
+    spent = [0.5, 12.0, 30.0, 30.0, 999_999.0]
+    counting.add(
+        [
+            draft("hotel/sum", provider_name="P", duration_ms=ms, streaming=ms > 1, ttft_ms=ms, tokens_prompt=3)
+            for ms in spent
+        ]
+    )
+    assert counted.added("modelhotel_request_duration_seconds_count") == {("hotel/sum", "P"): 5}
+    assert counted.added("modelhotel_request_duration_seconds_sum")[("hotel/sum", "P")] == pytest.approx(
+        sum(spent) / 1e3
+    )
+    buckets = counted.added("modelhotel_request_duration_seconds_bucket")
+    assert [buckets[(le, "hotel/sum", "P")] for le in ("0.005", "0.01", "0.025", "0.05", "600.0", "+Inf")] == [
+        1,
+        1,
+        2,
+        4,
+        4,
+        5,
+    ]
+    assert counted.added("modelhotel_ttft_seconds_count") == {("hotel/sum", "P"): 4}
+    assert counted.added("modelhotel_tokens_total") == {("prompt", "hotel/sum", "P"): 15}
+
+
+def test_a_value_on_the_edge_of_a_bucket_is_inside():
+    one, all_of_them = (
+        metrics.timings_of(metrics.DURATION, "edge", "a"),
+        metrics.timings_of(metrics.DURATION, "edge", "b"),
+    )
+    edges = [*metrics.DURATION._upper_bounds[:-1], 0.0, 1e9]
+    for value in edges:
+        one.observe(value)
+    all_of_them.observe_all(edges)
+    assert [bucket.get() for bucket in one._buckets] == [bucket.get() for bucket in all_of_them._buckets]
+    assert one._sum.get() == pytest.approx(all_of_them._sum.get())

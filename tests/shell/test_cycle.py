@@ -477,12 +477,49 @@ def test_a_whole_answer_can_be_given_in_one_call():
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         direct = scope["extensions"][DIRECT]
-        told.append(direct.whole(200, [(b"content-length", b"2")], b"ok"))
-        told.append(direct.whole(200, [(b"content-length", b"2")], b"no"))
+        told.append(direct.whole(200, [(b"x-a", b"1")], b"ok"))
+        told.append(direct.whole(200, [(b"x-a", b"1")], b"no"))
 
     _, wire = asyncio.run(_served(app, GET))
     assert told == [True, False]
-    assert wire.writes == [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"]
+    assert wire.writes == [b"HTTP/1.1 200 OK\r\nx-a: 1\r\ncontent-length: 2\r\n\r\nok"]
+
+
+@pytest.mark.parametrize(
+    ("request_head", "status"),
+    [(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", 200), (GET, 204), (GET, 304)],
+    ids=["HEAD", "204", "304"],
+)
+def test_no_whole_answer_where_there_is_no_body(request_head: bytes, status: int):
+    told: list[bool] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        told.append(scope["extensions"][DIRECT].whole(status, [], b""))
+
+    _, wire = asyncio.run(_served(app, request_head))
+    assert told == [False]
+    assert wire.writes[0].startswith(b"HTTP/1.1 500 "), "the application answered nothing"
+
+
+@pytest.mark.parametrize("name", [b"content-length", b"Transfer-Encoding", b"connection"])
+def test_a_whole_answer_is_framed_by_the_server(name: bytes):
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        with pytest.raises(RuntimeError, match="framed by the server"):
+            scope["extensions"][DIRECT].whole(200, [(name, b"2")], b"ok")
+        assert scope["extensions"][DIRECT].whole(200, [(b"x-a", b"1")], b"ok")
+
+    _, wire = asyncio.run(_served(app, GET))
+    assert wire.writes == [b"HTTP/1.1 200 OK\r\nx-a: 1\r\ncontent-length: 2\r\n\r\nok"]
+
+
+def test_a_whole_answer_on_the_last_request_of_a_connection_says_so():
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["extensions"][DIRECT].whole(200, [], b"o" * 20_000)
+
+    _, wire = asyncio.run(_served(app, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+    assert b"".join(wire.writes) == (
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 20000\r\n\r\n" + b"o" * 20_000
+    )
 
 
 def test_no_whole_answer_to_who_does_not_read_or_is_gone():
@@ -492,10 +529,10 @@ def test_no_whole_answer_to_who_does_not_read_or_is_gone():
         async def app(scope: Any, receive: Any, send: Any) -> None:
             direct = scope["extensions"][DIRECT]
             connection.flow.pause_writing()
-            told.append(direct.whole(200, [(b"content-length", b"2")], b"ok"))
+            told.append(direct.whole(200, [(b"x-a", b"1")], b"ok"))
             connection.flow.resume_writing()
             wire.close()
-            told.append(direct.whole(200, [(b"content-length", b"2")], b"ok"))
+            told.append(direct.whole(200, [(b"x-a", b"1")], b"ok"))
 
         connection, wire = _connected(app)
         connection.data_received(GET)

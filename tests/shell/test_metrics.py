@@ -144,7 +144,7 @@ import os
 from modelhotel.core import metrics
 for _ in range({count}):
     metrics.of(metrics.TOKENS, "P", "hotel/x", "prompt").inc()
-    metrics.histogram_of(metrics.DURATION, "P", "hotel/x").observe(0.3)
+    metrics.timings_of(metrics.DURATION, "P", "hotel/x").observe(0.3)
 print(os.getpid(), flush=True)
 os._exit(9)
 """

@@ -192,7 +192,7 @@ async def test_every_launch_is_counted(ab: Stage, provider_a: FakeProvider, prov
         ab.member("C", provider_c.url)
         await ab.ask(stream=True)
     sums: defaultdict[tuple[Any, ...], float] = defaultdict(float)
-    counting._add(ab.row, sums)
+    counting._add_failover(ab.row, sums)
     counted = {labels[1:]: value for labels, value in sums.items() if "failover_attempts" in labels[0]._name}
     assert counted == {("hotel/g", "B"): 1, ("hotel/g", "C"): 1}
 
