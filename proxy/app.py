@@ -124,10 +124,15 @@ async def _ask(call: Call, endpoint: Endpoint, key: KeyRow | None = None) -> Non
     if asked is not None and not await asked:
         return
     call.answered = True  # from here on by the exchange
-    draft = Draft(endpoint.family, request_hash=call.request_hash, arrival=call.arrival)
-    draft.virtual_key_id = None if key.session else key.id
-    draft.virtual_key_name, draft.owner_user_id = key.name, key.owner_user_id
-    draft.client_ip = call.client
+    draft = Draft(
+        endpoint.family,
+        request_hash=call.request_hash,
+        arrival=call.arrival,
+        virtual_key_id=None if key.session else key.id,
+        virtual_key_name=key.name,
+        owner_user_id=key.owner_user_id,
+        client_ip=call.client,
+    )
     exchange = Exchange(
         call.scope, call.receive, call.send, draft=draft, opts=call.opts, key=key, headers=call.base, endpoint=endpoint
     )

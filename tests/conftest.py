@@ -46,6 +46,7 @@ from tests.upstream.fixtures import provider_a, provider_b, provider_c  # noqa: 
 LEFT_OUT = pytest.StashKey[str]()
 #: Files that take longest, longest first: a worker takes a file at a time, and the last one shall not be a long one.
 LONGEST = (
+    "wire/test_patient_listings.py",
     "wire/test_scenarios.py",
     "wire/test_privacy.py",
     "endurance/test_soak.py",
@@ -55,6 +56,7 @@ LONGEST = (
     "pages/test_shell.py",
     "pages/test_providers.py",
     "pages/test_requests.py",
+    "wire/test_hostile_listings.py",
     "endurance/",
     "cluster/",
     "pages/",

@@ -4,6 +4,8 @@ uvicorn lets a head grow without end, before anyone was asked for a key; it appe
 the headers of the request, where a late ``Authorization`` or ``X-Forwarded-For`` would pass for a header; and it loses
 the body of a request that offers an upgrade, as Java's HTTP client does by default (``Upgrade: h2c``).
 
+A head that comes again on its connection is compared instead of parsed (:mod:`modelhotel.ops.repeat`).
+
 Answers go through :class:`modelhotel.ops.cycle.Cycle`, and one timer per connection ends its rest: it is looked at when
 it fires, not made anew for every request.
 """
@@ -14,6 +16,7 @@ from typing import Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from modelhotel.ops import repeat
 from modelhotel.ops.cycle import DIRECT, Cycle
 
 HEAD_LIMIT = 64 * 1024
@@ -48,10 +51,60 @@ class Connection(HttpToolsProtocol):
         self._offered = False  # the parser takes the request in hand for the last one in HTTP/1.1
         self._running: Cycle | None = None  # the request that is being answered
         self._resting_since: float | None = None  # loop time of the last answer's end; None while a request is in hand
+        self._between = True  # the parser has seen nothing of the next request
+        self._heads = 0  # parsed
+        self._parsed: dict[str, Any] = {}  # the scope of the last of them
+        self._known: repeat.Repeat | None = None  # the last head, while nothing else came
+        self._known_scope: dict[str, Any] = {}  # what does not differ in its scope
+        self._due = 0  # bytes of a body whose head was not parsed
 
     def data_received(self, data: bytes) -> None:
-        self._quiet += len(data)
         self._resting_since = None
+        if self._due:
+            data = self._take_due(data)
+            if not data:
+                return
+        known = self._known
+        if known is not None and self._between:
+            found = known.read(data) if self.cycle is None or self.cycle.response_complete else None
+            if found is not None:
+                return self._again(*found)
+            self._known = None
+        fresh, heads = self._between, self._heads
+        self._parse(data)
+        if fresh and heads and self._heads == heads + 1:  # whoever asks once is not learned from
+            self._learn(data)
+
+    def _take_due(self, data: bytes) -> bytes:
+        """What is not of the body that is due."""
+        rest = data[self._due :]
+        body = data[: self._due] if rest else data
+        self._due -= len(body)
+        self.on_body(body)
+        if not self._due:
+            self.on_message_complete()
+        return rest
+
+    def _again(self, headers: list[tuple[bytes, bytes]], length: int, body: bytes) -> None:
+        """A request whose head is the last one again."""
+        self.scope = self._known_scope | {"headers": headers, "state": self.app_state.copy()}
+        self._begin(self.scope, keep_alive=True)
+        self._due = length
+        if body or not length:
+            self._take_due(body)
+
+    def _learn(self, data: bytes) -> None:
+        """From *data*, which began with a head that was the only one in it."""
+        scope, cycle = self._parsed, self.cycle
+        if scope["http_version"] != "1.1" or cycle is None or not cycle.keep_alive or self.transport.is_closing():
+            return
+        self._known = repeat.learn(data, scope["headers"])
+        if self._known is not None:
+            left_out = ("headers", "state", "extensions")
+            self._known_scope = {name: value for name, value in scope.items() if name not in left_out}
+
+    def _parse(self, data: bytes) -> None:
+        self._quiet += len(data)
         try:
             self._feed(data)
         except httptools.HttpParserError:
@@ -80,8 +133,14 @@ class Connection(HttpToolsProtocol):
         self._offered = False
         return b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(lines))
 
+    def on_message_begin(self) -> None:
+        self._between = False
+        super().on_message_begin()
+
     def on_headers_complete(self) -> None:
         parser, scope = self.parser, self.scope
+        self._heads += 1
+        self._parsed = scope
         if self._quiet > HEAD_LIMIT and sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT:
             raise ValueError("head over the limit")
         method = parser.get_method()
@@ -96,7 +155,7 @@ class Connection(HttpToolsProtocol):
             scope["http_version"] = version
         scope["path"], scope["raw_path"], scope["query_string"] = _targets.get(self.url) or self._target(self.url)
         self.headers = []  # the scope keeps the list that is complete
-        self._begin(scope, version != "1.0" and parser.should_keep_alive())
+        self._begin(scope, keep_alive=version != "1.0" and parser.should_keep_alive())
 
     def _target(self, target: bytes) -> Target:
         """Raises HttpParserInvalidURLError."""
@@ -110,7 +169,7 @@ class Connection(HttpToolsProtocol):
             _targets[target] = found
         return found
 
-    def _begin(self, scope: dict[str, Any], keep_alive: bool) -> None:
+    def _begin(self, scope: dict[str, Any], *, keep_alive: bool) -> None:
         """The request's task starts now, or when those before it on this connection were answered."""
         before = self.cycle
         cycle = Cycle(
@@ -152,6 +211,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if self._offered:
             return
+        self._between = True
         self._quiet = 0
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:

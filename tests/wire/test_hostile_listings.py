@@ -2,18 +2,12 @@
 
 import json
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.upstream.behaviours import Behaviour, Wire, head, http_chunk
 from tests.upstream.server import (
-    FakeProvider,
-    answer,
     half_json,
     hang_up,
     html,
@@ -24,15 +18,10 @@ from tests.upstream.server import (
     status,
     wrong_length,
 )
-from tests.wire.product import Product, eventually
+from tests.wire.yard import KEY, MEGABYTE, MODELS, PATH, Yard, opened
 
 pytestmark = pytest.mark.slow
 
-MODELS = ["kept-1", "kept-2", "kept-3"]
-KEY = "sk-hostile-0123456789abcdef"
-PATH = ("GET", "/v1/models")
-MEGABYTE = 10**6
-SWEPT = "discovery: sweep complete"
 #: Megabytes that one listing may add to the process at most: what is read of it, once as pieces and once joined; and
 #: what is decoded.
 ROOM = 150.0
@@ -57,87 +46,9 @@ def crowd(models: int) -> Behaviour:
     return reply(200, b'{"data":[%s]}' % b",".join(b'{"id":"%d"}' % n for n in range(models)))
 
 
-def drip(every: float) -> Behaviour:
-    """A listing of one byte in a while, without an end."""
-
-    async def behave(wire: Wire) -> None:
-        await wire.write(head(200, [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]))
-        await wire.write(http_chunk(b'{"object":"list","data":['))
-        for _ in range(1000):
-            await wire.write(http_chunk(b" "))
-            await wire.sleep(every)
-
-    return behave
-
-
-class Yard:
-    """One product; *bad* lists what a test says, *good* is well."""
-
-    def __init__(self, product: Product, bad: FakeProvider, good: FakeProvider) -> None:
-        self.product, self.bad, self.good = product, bad, good
-        self.ids: dict[str, str] = {}
-        for name, upstream in (("Bad", bad), ("Good", good)):
-            self.add(name, upstream)
-        self.key = self.admin("POST", "/api/virtual-keys", json={"name": "yard"}).json()["key"]
-
-    def admin(self, method: str, path: str, **kwargs: Any) -> Any:
-        return self.product.admin(method, path, timeout=200.0, **kwargs)
-
-    def add(self, name: str, upstream: FakeProvider) -> None:
-        body = {"name": name, "provider_type": "custom", "base_url": upstream.url, "api_key": KEY}
-        self.ids[name] = self.admin("POST", "/api/providers", json=body).json()["id"]
-        self.admin("POST", f"/api/providers/{self.ids[name]}/discover")
-
-    def discover(self, name: str = "Bad") -> int:
-        path = f"/api/providers/{self.ids[name]}/discover"
-        return self.product.api("POST", path, timeout=200.0).status_code
-
-    def shown(self, name: str = "Bad") -> dict[str, Any]:
-        rows = self.admin("GET", "/api/providers").json()
-        found: dict[str, Any] = next(row for row in rows if row["name"] == name)
-        return found
-
-    def on(self, name: str = "Bad") -> list[str]:
-        """The ids of the provider's models, all of which are on."""
-        rows = self.admin("GET", f"/api/models?provider_id={self.ids[name]}").json()
-        assert all(row["enabled"] for row in rows)
-        return [row["model_id"] for row in rows]
-
-    def serves(self, name: str = "Bad") -> bool:
-        body = {"model": f"{name}/{MODELS[0]}", "messages": [{"role": "user", "content": "hi"}]}
-        headers = {"Authorization": f"Bearer {self.key}"}
-        return self.product.http.post(f"{self.product.url}/v1/chat/completions", json=body, headers=headers).is_success
-
-    def sweep(self, seconds: float = 30.0) -> None:
-        """One that is scheduled, from its beginning to its end."""
-        before = self.product.output.count(SWEPT)
-        for upstream in (self.bad, self.good):
-            upstream.forget()
-        self.admin("PUT", "/api/settings", json={"discovery_interval": "1s"})
-        assert eventually(lambda: any(upstream.requests for upstream in (self.bad, self.good)))
-        self.admin("PUT", "/api/settings", json={"discovery_interval": "0"})
-        assert eventually(lambda: self.product.output.count(SWEPT) > before, seconds)
-
-    def mend(self) -> None:
-        for upstream in (self.bad, self.good):
-            upstream.listen()
-            upstream._routes.pop(PATH, None)
-
-    def memory(self) -> float:
-        """Resident, MB."""
-        text = Path(f"/proc/{self.product.process.pid}/status").read_text()
-        return int(text.partition("VmRSS:")[2].split()[0]) * 1024 / MEGABYTE
-
-
 @pytest.fixture(scope="module")
 def shared_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    with ExitStack() as stack:
-        bad, good = (stack.enter_context(FakeProvider(models=MODELS)) for _ in range(2))
-        for upstream in (bad, good):
-            upstream.script(answer("here"))
-        env = {"MODELSDEV_ENABLED": "false", "PROVIDER_RECHECK_INTERVAL": "0"}
-        made = Yard(stack.enter_context(Product(tmp_path_factory.mktemp("yard"), env)), bad, good)
-        made.admin("PUT", "/api/settings", json={"discovery_interval": "0"})
+    with opened(tmp_path_factory.mktemp("yard")) as made:
         yield made
 
 
@@ -278,45 +189,6 @@ def test_sweeps_through_an_outage_of_every_listing_mark_nobody(yard: Yard, case:
         shown = yard.shown(name)
         assert shown["last_model_fetch_error"] and shown["health"] == "degraded" and not shown["inventory_stale"]
         assert yard.on(name) == MODELS and yard.serves(name)
-
-
-@pytest.mark.timeout(240, func_only=True)
-def test_a_sweep_believes_no_empty_listing_however_often_it_comes(yard: Yard):
-    """part of providers 28, 32"""
-    yard.bad.route(*PATH, reply(200, {"object": "list", "data": []}))
-    yard.sweep(150.0)
-    assert len([one for one in yard.bad.requests if one.path == PATH[1]]) == 3
-    assert yard.on() == MODELS and yard.serves()
-    assert yard.shown()["last_model_fetch_error"] == "provider returned no models" and yard.shown()["inventory_stale"]
-    assert "discovery: listing not believed" in yard.product.output
-
-
-@pytest.mark.timeout(400, func_only=True)
-def test_two_sweeps_tell_a_model_that_is_gone_from_a_listing_that_is_not_believed(yard: Yard):
-    """part of providers 29, 32: over the wire, with the waits of the confirmations as they are"""
-    crowd = [*MODELS, *(f"crowd-{n:02}" for n in range(17))]
-    yard.good.models = [*crowd]
-    assert yard.discover("Good") == 200
-    yard.good.models, yard.bad.models = [MODELS[0]], MODELS[:2]  # 19 of 20 are gone here, one of three there
-    for _ in range(2):
-        yard.sweep(150.0)
-        assert len(yard.bad.requests) >= 3, "the listing was asked for twice more"
-        assert yard.on("Good") == sorted(crowd)
-    rows = yard.admin("GET", f"/api/models?provider_id={yard.ids['Bad']}").json()
-    assert {row["model_id"]: row["enabled"] for row in rows} == {"kept-1": True, "kept-2": True, "kept-3": False}
-    yard.good.models, yard.bad.models = list(crowd), list(MODELS)
-    yard.sweep()
-    assert yard.on() == MODELS and yard.on("Good") == sorted(crowd)
-
-
-@pytest.mark.timeout(240, func_only=True)
-def test_listings_that_never_end_or_never_come_are_left_in_time(yard: Yard):
-    """One byte a second is cut off by the clock; a broken and a refused connection are tried again, then told."""
-    yard.bad.route(*PATH, drip(1.0))
-    began = time.monotonic()
-    assert yard.discover() == 500
-    assert time.monotonic() - began < 130
-    assert yard.shown()["last_model_fetch_error"] and yard.on() == MODELS
 
 
 @pytest.mark.timeout(120, func_only=True)
