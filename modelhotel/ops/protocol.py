@@ -88,9 +88,13 @@ class Connection(HttpToolsProtocol):
     def _again(self, headers: list[tuple[bytes, bytes]], length: int, body: bytes) -> None:
         """A request whose head is the last one again."""
         self.scope = self._known_scope | {"headers": headers, "state": self.app_state.copy()}
-        self._begin(self.scope, keep_alive=True)
+        cycle = self._begin(self.scope, keep_alive=True)
+        if len(body) == length:
+            cycle.body, cycle.more_body = body, False
+            cycle.set()
+            return
         self._due = length
-        if body or not length:
+        if body:
             self._take_due(body)
 
     def _learn(self, data: bytes) -> None:
@@ -169,7 +173,7 @@ class Connection(HttpToolsProtocol):
             _targets[target] = found
         return found
 
-    def _begin(self, scope: dict[str, Any], *, keep_alive: bool) -> None:
+    def _begin(self, scope: dict[str, Any], *, keep_alive: bool) -> Cycle:
         """The request's task starts now, or when those before it on this connection were answered."""
         before = self.cycle
         cycle = Cycle(
@@ -187,12 +191,13 @@ class Connection(HttpToolsProtocol):
         if before is None or before.response_complete:
             self._running = cycle
             self._start_asgi_task(cycle, self.app)
-            return
+            return cycle
         self.pipeline.appendleft((cast(Any, cycle), self.app))
         if len(self.pipeline) > PIPELINE_MOST:
             raise ValueError("too many requests ahead of their answers")
         if len(self.pipeline) >= PIPELINE:
             self.flow.pause_reading()
+        return cycle
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         # Front keeps its own account of what runs; uvicorn's would cost a callback for every request.
