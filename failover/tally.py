@@ -32,11 +32,13 @@ class Tally:
         steps = models.get(model)
         if steps is None:
             steps = models.setdefault(model, deque(maxlen=_STEPS))
-        if not steps or steps[-1][0] != now:
-            steps.append([now, 0, 0])
-        step = steps[-1]
+        step = steps[-1] if steps else None
+        if step is None or step[0] != now:
+            step = [now, 0, 0]
+            steps.append(step)
         step[1] += 1
-        step[2] += failed
+        if failed:
+            step[2] += 1
 
     def erring(self, provider_id: str) -> bool:
         """Some model had 3 or more errors making up at least half of its requests."""

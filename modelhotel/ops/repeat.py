@@ -21,25 +21,25 @@ class Repeat:
     *place*.
     """
 
-    __slots__ = ("_after", "_before", "_headers", "_place")
+    __slots__ = ("_after", "_before", "_headers", "_place", "_rest", "_start")
 
     def __init__(self, before: bytes, after: bytes, headers: list[Header], place: int) -> None:
-        self._before, self._after = before, after
+        self._before, self._start = before, len(before)
+        self._after, self._rest = after, len(after)
         self._headers, self._place = headers, place
 
     def read(self, data: bytes) -> tuple[list[Header], int, bytes] | None:
         """Headers, length of the body and what came of it, where *data* is this head again and nothing behind its body;
         else None, and a parser must tell.
         """
-        before = self._before
-        if not data.startswith(before):
+        start = self._start
+        if not data.startswith(self._before):
             return None
-        start = len(before)
         end = data.find(b"\r", start, start + _DIGITS + 1)
         digits = data[start:end]
-        if end < 0 or not digits.isdigit() or not data.startswith(self._after, end):
+        if not digits.isdigit() or end < 0 or not data.startswith(self._after, end):
             return None
-        body, length = data[end + len(self._after) :], int(digits)
+        body, length = data[end + self._rest :], int(digits)
         if len(body) > length:
             return None
         headers = self._headers.copy()
