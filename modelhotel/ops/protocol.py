@@ -25,6 +25,8 @@ BODY_HIGH = 64 * 1024
 """Bytes of a request body that wait for the application before the socket is paused."""
 PIPELINE = 32
 """Requests that wait for the answers before them until the socket is paused."""
+MISSES = 4
+"""Heads learned for nothing in a row after which a connection is not learned from: a proxy asks there for many clients."""
 PIPELINE_MOST = 1024
 """Requests that may wait at all; what was read before the pause may hold more."""
 TARGETS, TARGET_LONGEST = 1024, 256
@@ -56,6 +58,7 @@ class Connection(HttpToolsProtocol):
         self._parsed: dict[str, Any] = {}  # the scope of the last of them
         self._known: repeat.Repeat | None = None  # the last head, while nothing else came
         self._known_scope: dict[str, Any] = {}  # what does not differ in its scope
+        self._misses = 0  # heads in a row that were learned and did not come again
         self._due = 0  # bytes of a body whose head was not parsed
 
     def data_received(self, data: bytes) -> None:
@@ -68,11 +71,14 @@ class Connection(HttpToolsProtocol):
         if known is not None and self._between:
             found = known.read(data) if self.cycle is None or self.cycle.response_complete else None
             if found is not None:
+                self._misses = 0
                 return self._again(*found)
             self._known = None
+            self._misses += 1
         fresh, heads = self._between, self._heads
         self._parse(data)
-        if fresh and heads and self._heads == heads + 1:  # whoever asks once is not learned from
+        # Whoever asks once is not learned from.
+        if fresh and heads and self._heads == heads + 1 and self._misses < MISSES:
             self._learn(data)
 
     def _take_due(self, data: bytes) -> bytes:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from modelhotel.ops import repeat
 from modelhotel.ops.cycle import DIRECT
+from modelhotel.ops.protocol import MISSES
 from tests.shell.test_cycle import _body, _connected, _start, _turn
 
 HEADERS = [(b"host", b"x"), (b"content-length", b"5"), (b"authorization", b"Bearer k")]
@@ -155,6 +156,14 @@ def test_what_comes_behind_the_body_is_the_next_request():
 def test_after_another_head_the_parser_reads_on():
     other = _request(b"b", b"X-Other: 1")
     assert _both([_request(b"a"), _request(b"a"), other, _request(b"a"), other, other, other]) == (5, 7)
+
+
+def test_a_connection_whose_heads_differ_is_not_learned_from_for_long():
+    """As of a proxy that asks for many clients."""
+    mixed = [_request(b"a", b"X-Client: %d" % n) for n in range(2 + MISSES)]
+    same = _request(b"a", b"X-Client: x")
+    assert _both([*mixed, same, same, same]) == (5 + MISSES, 5 + MISSES)
+    assert _both([*mixed[:-2], same, same, same]) == (1 + MISSES, 3 + MISSES)
 
 
 def test_a_head_that_ends_the_connection_is_not_learned():
