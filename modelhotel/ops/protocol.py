@@ -26,7 +26,7 @@ BODY_HIGH = 64 * 1024
 PIPELINE = 32
 """Requests that wait for the answers before them until the socket is paused."""
 MISSES = 4
-"""Heads learned for nothing in a row after which a connection is not learned from: a proxy asks there for many clients."""
+"""Heads learned for nothing in a row, after which a connection is not learned from: it is a proxy, for many."""
 PIPELINE_MOST = 1024
 """Requests that may wait at all; what was read before the pause may hold more."""
 TARGETS, TARGET_LONGEST = 1024, 256
@@ -106,7 +106,9 @@ class Connection(HttpToolsProtocol):
     def _learn(self, data: bytes) -> None:
         """From *data*, which began with a head that was the only one in it."""
         scope, cycle = self._parsed, self.cycle
-        if scope["http_version"] != "1.1" or cycle is None or not cycle.keep_alive or self.transport.is_closing():
+        if scope is not self.scope or cycle is None or not cycle.keep_alive or self.transport.is_closing():
+            return  # the next request has begun, or there will be none
+        if scope["http_version"] != "1.1":
             return
         self._known = repeat.learn(data, scope["headers"])
         if self._known is not None:
@@ -145,6 +147,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._between = False
+        self._known = None
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:

@@ -178,6 +178,15 @@ def test_the_next_heads_headers_are_not_taken_for_those_before():
     assert _both([_request(b"a"), _request(b"b") + cut, rest, _request(b"d"), _request(b"e")])[1] == 5
 
 
+def test_what_a_head_was_learned_for_ends_with_the_next_request():
+    """One that waits for a 100 comes in between, its beginning behind the request that was learned."""
+    waits = _request(b"w", b"Expect: 100-continue")
+    for cut in (4, 60, len(waits) - 1):
+        assert (
+            _both([_request(b"a"), _request(b"b") + waits[:cut], waits[cut:], _request(b"c"), _request(b"d")])[1] == 5
+        )
+
+
 def test_a_client_that_leaves_within_a_body_is_gone():
     async def run() -> list[str]:
         told: list[str] = []
