@@ -45,18 +45,19 @@ from tests.upstream.fixtures import provider_a, provider_b, provider_c  # noqa: 
 
 LEFT_OUT = pytest.StashKey[str]()
 #: Files that take longest, longest first: a worker takes a file at a time, and the last one shall not be a long one.
+#: Those that mostly wait stand between those that compute.
 LONGEST = (
     "wire/test_patient_listings.py",
-    "wire/test_scenarios.py",
-    "wire/test_privacy.py",
-    "endurance/test_soak.py",
-    "endurance/test_kill.py",
     "pages/test_overview.py",
     "pages/test_board_live.py",
+    "wire/test_scenarios.py",
+    "wire/test_privacy.py",
     "pages/test_shell.py",
+    "endurance/test_soak.py",
     "pages/test_providers.py",
-    "pages/test_requests.py",
     "wire/test_hostile_listings.py",
+    "endurance/test_kill.py",
+    "pages/test_requests.py",
     "endurance/",
     "cluster/",
     "pages/",
