@@ -3,7 +3,7 @@
     python -m tests.bench.inventory [--providers 40] [--models 250] [--postgres] [--json]
 
 Starts a product of its own and, in this process, one server that is all the providers and answers at once. Prints a
-table; exit code 1 where a target is missed (:data:`TARGETS`). ``tests/bench/test_inventory.py`` holds the same figures
+table; exit code 1 where a target is missed (:data:`TARGETS`). ``tests/bench/test_inventory.py`` holds such figures
 with room for a machine that has other work.
 """
 
