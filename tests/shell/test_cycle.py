@@ -255,7 +255,9 @@ def test_a_request_in_hand_is_no_rest():
     async def run() -> tuple[int, bool]:
         connection, wire = await _served(app, GET, keep_alive=0.03)
         connection.data_received(b"GET /slow HTTP/1.1\r\n\r\n")
-        await asyncio.sleep(0.11)
+        async with asyncio.timeout(30):
+            while len(wire.writes) < 2:
+                await asyncio.sleep(0.001)
         return len(wire.writes), wire.closed
 
     assert asyncio.run(run()) == (2, False)
