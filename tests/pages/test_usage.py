@@ -84,6 +84,7 @@ def test_a_refresh_brings_new_figures_and_keeps_the_old_ones_where_it_fails(hote
     expect(row).to_contain_text("100 %")
     dialog(page).get_by_role("button", name="Close").click()
     expect(page.get_by_role("button", name="Usage of Plan")).to_contain_text("The last refresh failed")
+    expect(page.get_by_role("button", name="Usage of Plan")).to_be_focused()  # though it was drawn anew
     vendor.route("GET", "/v1/usages", used(20))
     page.get_by_role("button", name="Refresh Quotas/Balances").click()
     expect(page.get_by_text("1 provider was asked.")).to_be_visible()

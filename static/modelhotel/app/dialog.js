@@ -12,12 +12,19 @@ function label(dialog) {
   dialog.setAttribute("aria-labelledby", heading.id);
 }
 
+/** Finds the button again from which a dialog was opened, should what it stands on be drawn anew meanwhile. */
+function returning(opener) {
+  const about = opener?.dataset?.act && opener.closest("[data-id]");
+  const selector = about && `[data-id="${CSS.escape(about.dataset.id)}"] [data-act="${CSS.escape(opener.dataset.act)}"]`;
+  return () => (opener?.isConnected || !selector ? opener : document.querySelector(selector));
+}
+
 /**
  * Opens *dialog*, a <dialog>; one that was not in the page leaves it again with its end. Returns what closes it.
  * A click outside changes nothing, so no input is lost. Buttons with data-close inside close it.
  */
 export function open(dialog) {
-  const opener = document.activeElement;
+  const opener = returning(document.activeElement);
   const own = !dialog.isConnected;
   if (own) document.body.append(dialog);
   dialog.classList.add("mh-dialog");
@@ -30,7 +37,8 @@ export function open(dialog) {
     () => {
       dialog.removeEventListener("click", clicked);
       if (own) dialog.remove();
-      if (opener && opener.isConnected && typeof opener.focus === "function") opener.focus();
+      const back = opener();
+      if (back?.isConnected && typeof back.focus === "function") back.focus();
     },
     { once: true },
   );
