@@ -100,7 +100,7 @@ def values(draft: Draft, node: str, now: float) -> tuple[Any, ...]:
         draft.client_ip,
         draft.status_code if draft.finished else None,
         draft.error_kind,
-        None if draft.error_message is None else _text(draft.error_message, _TEXT_LENGTH),
+        _text(draft.error_message, _TEXT_LENGTH),
         draft.failover_attempt,
         None if draft.attempts is None else _encode(draft.attempts).decode().replace("\\u0000", "�"),
         draft.duration_ms,

@@ -55,7 +55,6 @@ class Connection(HttpToolsProtocol):
         self._resting_since: float | None = None  # loop time of the last answer's end; None while a request is in hand
         self._between = True  # the parser has seen nothing of the next request
         self._heads = 0  # parsed
-        self._parsed: dict[str, Any] = {}  # the scope of the last of them
         self._known: repeat.Repeat | None = None  # the last head, while nothing else came
         self._known_scope: dict[str, Any] = {}  # what does not differ in its scope
         self._misses = 0  # heads in a row that were learned and did not come again
@@ -105,8 +104,8 @@ class Connection(HttpToolsProtocol):
 
     def _learn(self, data: bytes) -> None:
         """From *data*, which began with a head that was the only one in it."""
-        scope, cycle = self._parsed, self.cycle
-        if scope is not self.scope or cycle is None or not cycle.keep_alive or self.transport.is_closing():
+        scope, cycle = self.scope, self.cycle
+        if cycle is None or cycle.scope is not scope or not cycle.keep_alive or self.transport.is_closing():
             return  # the next request has begun, or there will be none
         if scope["http_version"] != "1.1":
             return
@@ -153,7 +152,6 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         parser, scope = self.parser, self.scope
         self._heads += 1
-        self._parsed = scope
         if self._quiet > HEAD_LIMIT and sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT:
             raise ValueError("head over the limit")
         method = parser.get_method()

@@ -199,13 +199,7 @@ def test_an_outage_of_every_listing_marks_nobody(yard: Yard, outage: str):
         if outage == "refused":
             upstream.refuse()
         else:
-            broken = {
-                "hung up": hang_up(),
-                "cut": wrong_length(40),
-                "500": status(500),
-                "no HTTP": raw(b"SSH-2.0-x\r\n"),
-            }
-            upstream.route(*PATH, broken[outage])
+            upstream.route(*PATH, BROKEN[outage])
     told = yard.admin("POST", "/api/providers/discover-all").json()
     assert (told["failed"], told["succeeded"]) == (2, 0)
     for name in ("Bad", "Good"):
