@@ -151,7 +151,8 @@ class ChatAttempt(Attempt):
         return response
 
     def rounds(self) -> int:
-        return 1 if self._egress is egress.MESSAGES else ROUNDS
+        once = self._egress is egress.MESSAGES and not jsonmode.wants_schema(self._exchange.body)
+        return 1 if once else ROUNDS
 
     def build(self, repair: Repair) -> Request:
         return self._egress.request(self._exchange, self._candidate, repair)
@@ -176,6 +177,8 @@ class ChatAttempt(Attempt):
         if self._egress is egress.MESSAGES:
             thinking = messages.lesson(said) if b'"thinking"' in sent else None
             taught = repairs.lesson(said, sent_schema=False) if kind.heals_messages and not thinking else NOTHING
+            if jsonmode.wants_schema(self._exchange.body):
+                taught |= messages.structured.lesson(said)
             return taught | Repair(thinking=thinking or "")
         if self._egress is egress.RESPONSES:
             taught = reroute.lesson(said)

@@ -101,6 +101,7 @@ class _Messages(_Translated):
             stream=exchange.stream,
             thinking=known.thinking or "adaptive",
             rejected=known.rejected,
+            json_mode=known.json_mode,
         )
         return _post(candidate, MESSAGES_PATH, body, self.name)
 

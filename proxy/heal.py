@@ -79,7 +79,7 @@ class Heal:
             return None
         if self._exchange.deadline - time.monotonic() < ROOM:
             return None
-        self._applied |= self._learned.of(self._provider.id, self._model_id) or taught
+        self._applied |= taught | (self._learned.of(self._provider.id, self._model_id) or NOTHING)
         request = self._teacher.build(self._applied)
         if request.body == self._body:  # it names what the request did not have
             return None

@@ -15,6 +15,9 @@ from proxy.dialects.base import Members
 
 SCHEMA = "response_format.json_schema"
 """The name under which "takes no JSON schema" is learned; it is no member that could be left out."""
+THIS_SCHEMA = f"{SCHEMA}.schema"
+"""The same of one request's schema alone: never learned."""
+_FORMATS = frozenset({SCHEMA, THIS_SCHEMA})
 
 _NAMES = (
     "temperature",
@@ -53,9 +56,10 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Members to leave out of a body (and :data:`SCHEMA`), and members that go under another name: (old, new).
+    """Members to leave out of a body, and members that go under another name: (old, new).
 
-    *thinking*: how thinking is asked for in the Messages dialect (v1-api 14.4), ``""`` while nobody said.
+    Among *rejected* may be :data:`SCHEMA` and :data:`THIS_SCHEMA`, which are no members. *thinking*: how thinking is
+    asked for in the Messages dialect (v1-api 14.4), ``""`` while nobody said.
     """
 
     rejected: frozenset[str] = frozenset()
@@ -75,8 +79,13 @@ class Repair:
 
     @property
     def json_mode(self) -> bool:
-        """The provider takes no JSON schema."""
-        return SCHEMA in self.rejected
+        """The provider takes no JSON schema, or not that of this request."""
+        return not _FORMATS.isdisjoint(self.rejected)
+
+    @property
+    def lasting(self) -> "Repair":
+        """What is true of later requests as well."""
+        return Repair(self.rejected - {THIS_SCHEMA}, self.renames, self.thinking)
 
     def rename(self, body: Members) -> None:
         """In place, before anything is left out, so that the value survives; one the client gave the new name stays."""
@@ -88,9 +97,8 @@ class Repair:
 
     def strip(self, body: Members) -> None:
         """In place."""
-        for name in self.rejected:
-            if name != SCHEMA:
-                body.pop(name, None)
+        for name in self.rejected - _FORMATS:
+            body.pop(name, None)
 
 
 NOTHING = Repair()
@@ -151,8 +159,8 @@ class Learned:
         return self._repairs.get((provider_id, model_id)) if self._repairs else None
 
     def learn(self, provider_id: str, model_id: str, taught: Repair) -> bool:
-        """Add *taught*, which is not empty, to what others learned; False when all of it was known."""
-        known = self._repairs.get((provider_id, model_id), NOTHING)
+        """Add what lasts of *taught* to what others learned; False when all of it was known."""
+        known, taught = self._repairs.get((provider_id, model_id), NOTHING), taught.lasting
         if not taught - known:
             return False
         self._repairs[provider_id, model_id] = known | taught

@@ -31,14 +31,23 @@ def fold(body: Members, *, json_mode: bool) -> None:
     if not wants_schema(body):
         return
     if "messages" in body:
-        body["messages"] = _with(body["messages"], _instruction(body[FORMAT]))
+        body["messages"] = _with(body["messages"], instruction(body))
     if json_mode:
         body[FORMAT] = _JSON_OBJECT
 
 
-def _instruction(wanted: Raw) -> str:
-    schema = _text(_object(_object(wanted).get("json_schema")).get("schema"))
-    if not schema.startswith(b"{") or len(schema) > SCHEMA_LIMIT:
+def schema_of(body: Members) -> Raw | None:
+    """The schema that *body* asks for an answer by; None where it asks for none, or what it names is no object."""
+    if not wants_schema(body):
+        return None
+    schema = _object(_object(body[FORMAT]).get("json_schema")).get("schema")
+    return schema if _text(schema).startswith(b"{") else None
+
+
+def instruction(body: Members) -> str:
+    """What *body*, which asks for a schema, says in words."""
+    schema = _text(schema_of(body))
+    if not schema or len(schema) > SCHEMA_LIMIT:
         return INSTRUCTION
     return INSTRUCTION + CONFORM + schema.decode("utf-8", "replace")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anthropic
+import pydantic
 import pytest
 
 from tests.upstream.media import PNG
@@ -41,6 +42,11 @@ TOOL = {
     "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
 OVERLOADED = refused_by_anthropic(529, "Overloaded")
+
+
+class City(pydantic.BaseModel):
+    name: str
+    people: int
 
 
 class Target:
@@ -180,6 +186,22 @@ def test_a_tool_there_and_back(target, client, streamed):
         assert json.loads(turns[-2]["tool_calls"][0]["function"]["arguments"]) == {"city": "Rome"}
         assert target.sent[0]["tools"][0]["function"]["parameters"] == TOOL["input_schema"]
         assert target.sent[0]["tool_choice"] == "required"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_structured_output(target, client, streamed):
+    written = '{"name": "Rome", "people": 2800000}'
+    target.play(message(text(written)), stream(written) if streamed else answer(written))
+    asked: Any = {"model": target.model, "max_tokens": 50, "messages": HI, "output_format": City}
+    if streamed:
+        with client.messages.stream(**asked) as events:
+            found = events.get_final_message()
+    else:
+        found = client.messages.parse(**asked)
+    assert found.parsed_output == City(name="Rome", people=2800000)
+    (sent,) = target.sent
+    form = sent["output_config"]["format"] if target.native else sent["response_format"]["json_schema"]
+    assert form["schema"]["required"] == ["name", "people"]
 
 
 def test_a_picture(target, client):

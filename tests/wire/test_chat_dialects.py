@@ -191,6 +191,8 @@ def test_structured_output(hotel, client, dialect):
         assert sent["generationConfig"]["responseJsonSchema"]["required"] == ["name", "people"]
     elif dialect.vendor == "openai":
         assert sent["text"]["format"]["schema"]["required"] == ["name", "people"]
+    else:
+        assert sent["output_config"]["format"]["schema"]["required"] == ["name", "people"]
 
 
 def test_a_picture(hotel, client, dialect):

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from proxy.dialects import jsonmode
 from proxy.dialects.base import Members, Untranslatable
+from proxy.dialects.messages import structured
 from proxy.dialects.messages import thinking as thoughts
 from proxy.dialects.messages.answer import to_chat as to_chat
 from proxy.dialects.messages.content import blocks, text_block
@@ -57,16 +59,24 @@ class _Turn(NamedTuple):
 
 
 def build(
-    chat: Members, *, model: str, stream: bool, thinking: Way = "adaptive", rejected: frozenset[str] = frozenset()
+    chat: Members,
+    *,
+    model: str,
+    stream: bool,
+    thinking: Way = "adaptive",
+    rejected: frozenset[str] = frozenset(),
+    json_mode: bool = False,
 ) -> bytes:
     """The body for *model*. Raises Untranslatable where no message is left.
 
     *thinking*: how this model is asked to think. *rejected*: what it does not take; of members that chat names alike
-    nothing is left in *chat* by then.
+    nothing is left in *chat* by then. *json_mode*: a schema is asked for in words.
     """
     system, turns = _messages(chat.get("messages"))
     if not turns:
         raise Untranslatable(_NOTHING_LEFT)
+    if json_mode and jsonmode.wants_schema(chat):
+        system.append(encode(jsonmode.instruction(chat))[1:-1])
     given = _max_tokens(chat)
     limit = Raw(str(DEFAULT_MAX_TOKENS).encode()) if given is None else given
     body: dict[str, object] = {"model": model, "max_tokens": limit, "messages": [_turn(turn) for turn in turns]}
@@ -76,13 +86,18 @@ def build(
         body["stream"] = True
     effort = "" if "thinking" in rejected else text_of(chat.get("reasoning_effort"))
     asked = thoughts.asked(effort, thinking, _whole(limit))
+    config: dict[str, object] = {}
     if asked is not None:
         members, room = asked
         body.update(members)
+        config = members.get("output_config", config)
         if room != _whole(limit):
             body["max_tokens"] = room
     else:
         _sampling(chat, body)
+    form = None if json_mode else structured.asked(chat)
+    if form is not None:
+        body["output_config"] = config | {"format": form}
     _stop(chat.get("stop"), body)
     _tools(chat, body)
     return encode(body)

@@ -8,7 +8,7 @@ import msgspec
 from proxy.answers import INVALID_VALUE, MISSING_PARAMETER
 from proxy.body import MODEL_KEPT, MODEL_LIMIT, Asked, BadBody
 from proxy.dialects.base import Members
-from proxy.dialects.messages import thoughtsig, tools
+from proxy.dialects.messages import structured, thoughtsig, tools
 from proxy.dialects.messages.raw import (
     ABSENT,
     ERRORS,
@@ -74,6 +74,7 @@ def parse(raw: bytes) -> Asked:
     if not absent(own.get("stop_sequences")) and items(own["stop_sequences"], "stop_sequences"):
         chat["stop"] = own["stop_sequences"]
     tools.read(own, chat)
+    structured.read(own, chat)
     return Asked(chat, model, stream, stream, own)
 
 

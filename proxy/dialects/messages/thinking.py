@@ -9,13 +9,16 @@ _EFFORTS = {"minimal": "low", **{effort: effort for effort in ("low", "medium", 
 _BUDGETS = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 8192}  # tokens
 
 
-def asked(effort: str, way: Way, max_tokens: int) -> tuple[dict[str, object], int] | None:
+def asked(effort: str, way: Way, max_tokens: int) -> tuple[dict[str, dict[str, object]], int] | None:
     """(*members that ask for it*, the ``max_tokens`` that leaves room for an answer); None: no thinking."""
     effort = effort.strip().lower()
     if way == "adaptive":
         if effort not in _EFFORTS:
             return None
-        members: dict[str, object] = {"thinking": {"type": "adaptive"}, "output_config": {"effort": _EFFORTS[effort]}}
+        members: dict[str, dict[str, object]] = {
+            "thinking": {"type": "adaptive"},
+            "output_config": {"effort": _EFFORTS[effort]},
+        }
         return members, max(max_tokens, DEFAULT_MAX_TOKENS)
     if effort not in _BUDGETS:
         return None

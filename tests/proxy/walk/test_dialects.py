@@ -440,6 +440,63 @@ async def test_thinking_that_is_refused_is_left_out(stage: Stage, provider_a: Fa
     assert second == {"model": "m", "max_tokens": 4096, "temperature": 0.2, "messages": USER}
 
 
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "additionalProperties": False}
+BY_SCHEMA = {"response_format": {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY}}}
+
+
+def no_format(message: str) -> Behaviour:
+    return status(400, {"type": "error", "error": {"type": "invalid_request_error", "message": message}})
+
+
+async def test_a_model_without_schemas_is_asked_in_words_from_then_on(stage: Stage, provider_a: FakeProvider):
+    stage.member("A", provider_a.url, kind="anthropic-messages")
+    provider_a.script(no_format("'m' does not support output format."), body(NATIVE))
+    assert (await stage.ask("A/m", **BY_SCHEMA)).status == 200
+    first, second = (call.json for call in provider_a.calls)
+    assert first["output_config"] == {"format": {"type": "json_schema", "schema": CITY}} and "system" not in first
+    assert "output_config" not in second and json.dumps(CITY) in second["system"]
+    assert (await stage.ask("A/m", **BY_SCHEMA)).status == 200
+    assert provider_a.calls[2].json == second and len(provider_a.calls) == 3
+    assert stage.fails("A") == 0
+
+
+async def test_a_schema_that_is_refused_is_said_in_words_this_once(stage: Stage, provider_a: FakeProvider):
+    stage.member("A", provider_a.url, kind="anthropic-messages")
+    said = "output_config.format.schema: For 'integer' type, property 'minimum' is not supported"
+    provider_a.script(no_format(said), body(NATIVE))
+    assert (await stage.ask("A/m", **BY_SCHEMA)).status == 200
+    assert "output_config" not in provider_a.calls[1].json
+    await stage.ask("A/m", **BY_SCHEMA)
+    assert "output_config" in provider_a.calls[2].json
+
+
+async def test_thinking_and_schema_are_each_refused_once(stage: Stage, provider_a: FakeProvider):
+    stage.member("A", provider_a.url, kind="anthropic-messages")
+    thinking = no_format("adaptive thinking is not supported")
+    provider_a.script(thinking, no_format("output_config: Extra inputs are not permitted"), body(NATIVE))
+    assert (await stage.ask("A/m", reasoning_effort="low", **BY_SCHEMA)).status == 200
+    last = provider_a.calls[2].json
+    assert last["thinking"]["type"] == "enabled" and "output_config" not in last and "JSON Schema" in last["system"]
+
+
+async def test_a_400_that_names_no_format_is_the_clients(stage: Stage, provider_a: FakeProvider):
+    stage.member("A", provider_a.url, kind="anthropic-messages")
+    provider_a.script(no_format("messages: roles must alternate"))
+    assert (await stage.ask("A/m", **BY_SCHEMA)).said == (400, "messages: roles must alternate")
+    assert len(provider_a.calls) == 1
+
+
+async def test_a_schema_of_a_messages_client_reaches_a_chat_provider(stage: Stage, provider_a: FakeProvider):
+    stage.member("A", provider_a.url)
+    stage.member("D", provider_a.url, kind="deepseek")
+    asked = {**ASK, "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": CITY}}}
+    for name in ("A", "D"):
+        assert (await client("POST", "/v1/messages", key=KEY, json={"model": f"{name}/m", **asked}).run()).status == 200
+    first, second = (call.json for call in provider_a.calls)
+    assert first["response_format"]["json_schema"] == {"name": "response", "schema": CITY}
+    assert second["response_format"] == {"type": "json_object"} and '"city"' in second["messages"][0]["content"]
+
+
 # -- chat, spoken to Gemini
 
 

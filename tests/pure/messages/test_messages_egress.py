@@ -8,17 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy import repairs
 from proxy.dialects import chat as chat_dialect
+from proxy.dialects import jsonmode
 from proxy.dialects.base import Untranslatable
-from proxy.dialects.messages import egress, has_document, lesson
+from proxy.dialects.messages import egress, has_document, lesson, structured
 from tests.pure.messages.shapes import ANSWER, ID, PDF, PNG, members, raw, values
 
 HI = {"role": "user", "content": "hi"}
 
 
-def build(messages=(HI,), stream=False, thinking="adaptive", rejected=frozenset(), **body):
+def build(messages=(HI,), stream=False, thinking="adaptive", rejected=frozenset(), json_mode=False, **body):
     chat = members(model="hotel/g", messages=list(messages), **body)
-    return json.loads(egress.build(chat, model="claude", stream=stream, thinking=thinking, rejected=rejected))
+    return json.loads(
+        egress.build(chat, model="claude", stream=stream, thinking=thinking, rejected=rejected, json_mode=json_mode)
+    )
 
 
 def turns(*messages):
@@ -360,6 +364,82 @@ def test_a_model_that_wants_the_other_way_gets_it():
     second = build(thinking=way, **asked)
     assert second["thinking"] == {"type": "enabled", "budget_tokens": 8192} and second["max_tokens"] == 12288
     assert "output_config" not in second and "temperature" not in second
+
+
+# -- an answer by a schema
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "number", "minimum": 1.50}}, "required": ["n"]}
+FORM = {"type": "json_schema", "json_schema": {"name": "numbers", "strict": True, "schema": SCHEMA}}
+IN_WORDS = f"{jsonmode.INSTRUCTION}{jsonmode.CONFORM}{json.dumps(SCHEMA, separators=(',', ':'))}"
+
+
+def test_a_schema_is_the_format_of_the_output():
+    assert build(response_format=FORM)["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
+    thinks = build(response_format=FORM, reasoning_effort="low")
+    assert thinks["output_config"] == {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"type": "json_object"},
+        {"type": "text"},
+        {"type": "json_schema"},
+        {"type": "json_schema", "json_schema": {"name": "x"}},
+        {"type": "json_schema", "json_schema": {"schema": [SCHEMA]}},
+        {"type": "json_schema", "json_schema": "x"},
+        "json_schema",
+        [],
+        None,
+    ],
+)
+def test_without_a_schema_there_is_no_format(form):
+    assert "output_config" not in build(response_format=form)
+
+
+@pytest.mark.parametrize(
+    ("messages", "system"),
+    [
+        ([HI], IN_WORDS),
+        ([{"role": "system", "content": 'Be "brief".'}, HI], f'Be "brief".\n\n{IN_WORDS}'),
+    ],
+)
+def test_a_model_that_takes_no_schema_is_asked_in_words(messages, system):
+    found = build(messages, json_mode=True, response_format=FORM, reasoning_effort="low")
+    assert found["system"] == system
+    assert found["output_config"] == {"effort": "low"}
+    assert "system" not in build(json_mode=True) and "system" not in build(
+        json_mode=True, response_format={"type": "json_object"}
+    )
+
+
+def test_a_schema_of_more_than_8_kib_is_not_written_out():
+    wide = {**FORM, "json_schema": {"schema": {"description": "x" * jsonmode.SCHEMA_LIMIT}}}
+    assert build(json_mode=True, response_format=wide)["system"] == jsonmode.INSTRUCTION
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ("'claude-3-haiku' does not support output format.", repairs.SCHEMA),
+        ("This model does not support structured outputs.", repairs.SCHEMA),
+        ("output_config.format: Extra inputs are not permitted", repairs.SCHEMA),
+        ("output_config: Extra inputs are not permitted", repairs.SCHEMA),
+        ("output_format: structured outputs are unavailable on this platform", repairs.SCHEMA),
+        (
+            "output_config.format.schema: For 'integer' type, properties maximum, minimum are not supported",
+            repairs.THIS_SCHEMA,
+        ),
+        ("output_config.format.schema: For 'object' type, 'additionalProperties' must be false", repairs.THIS_SCHEMA),
+        ("Invalid JSON schema: recursion is not supported in output_config", repairs.THIS_SCHEMA),
+        ("Assistant prefill can not be combined with output_config.format", repairs.THIS_SCHEMA),
+        ("output_config.effort: not supported", None),
+        ("max_tokens: 5 > 4", None),
+        ("", None),
+    ],
+)
+def test_what_is_learned_about_schemas(message, name):
+    assert structured.lesson(message) == repairs.Repair(frozenset({name} if name else ()))
 
 
 @pytest.mark.parametrize(

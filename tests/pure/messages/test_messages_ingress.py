@@ -85,6 +85,21 @@ def test_an_agents_request_becomes_a_chat_request():
         ({"stop_sequences": []}, {}),
         ({"metadata": {"user_id": "u"}, "service_tier": "auto", "container": "c"}, {}),
         ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}, {}),
+        (
+            {"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {"type": "object"}}}},
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "response", "schema": {"type": "object"}},
+                }
+            },
+        ),
+        ({"output_config": {"format": {"type": "json_schema", "schema": "x"}}}, {}),
+        ({"output_config": {"format": {"type": "json_schema"}}}, {}),
+        ({"output_config": {"format": {"type": "xml", "schema": {}}}}, {}),
+        ({"output_config": {"format": "json_schema"}}, {}),
+        ({"output_config": "json_schema"}, {}),
+        ({"output_config": None}, {}),
         ({"mcp_servers": [{"type": "url"}], "cache_control": {"type": "ephemeral"}}, {}),
         ({"tool_choice": {"type": "auto"}}, {"tool_choice": "auto"}),
         ({"tool_choice": {"type": "none"}}, {"tool_choice": "none"}),

@@ -88,6 +88,7 @@ requests = st.fixed_dictionaries(
         "top_k": st.integers(1, 100),
         "stop_sequences": st.lists(words, min_size=1, max_size=2),
         "tools": tools,
+        "output_config": objects.map(lambda schema: {"format": {"type": "json_schema", "schema": schema}}),
     },
 )
 
@@ -168,6 +169,9 @@ chats = st.fixed_dictionaries(
         "stop": st.lists(words, min_size=1, max_size=2),
         "tools": functions,
         "tool_choice": st.sampled_from(("auto", "required")),
+        "response_format": objects.map(
+            lambda schema: {"type": "json_schema", "json_schema": {"name": "response", "schema": schema}}
+        ),
     },
 )
 
