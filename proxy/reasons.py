@@ -69,7 +69,7 @@ def read(body: bytes) -> ErrorBody:
         value = _decode(body)
     except (msgspec.DecodeError, RecursionError):
         return ErrorBody(text=whole, whole=whole)
-    stated = isinstance(value, dict) and bool(value.get("error"))
+    stated = isinstance(value, dict) and _states(value.get("error"))
     if isinstance(value, list) and value:
         value = value[0]  # Google wraps its errors in an array
     error = value.get("error") if isinstance(value, dict) else None
@@ -77,8 +77,13 @@ def read(body: bytes) -> ErrorBody:
     message = error if isinstance(error, str) else source.get("message")
     if not isinstance(message, str):
         message = source.get("detail")
-    words = message if isinstance(message, str) else ""
+    words = message if isinstance(message, str) and message.strip() else ""
     return ErrorBody(True, stated, _word(source.get("code")), _word(source.get("type")), words, words or whole, whole)
+
+
+def _states(error: object) -> bool:
+    """Whether an ``error`` member says anything (v1-api 9.4)."""
+    return isinstance(error, bool | int | float) or bool(error.strip() if isinstance(error, str) else error)
 
 
 def _word(value: object) -> str:

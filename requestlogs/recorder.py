@@ -48,7 +48,7 @@ def _started(request_id: str, model: str, streaming: bool, owner: str | None) ->
         "state": "pending",
         "owner_user_id": owner,
     }
-    return "request.started", "info", "proxy", f"Request for {model}", metadata
+    return "request.started", "info", "proxy", f"Request started: {model}", metadata
 
 
 def _streaming(request_id: str, model: str, provider: str, owner: str | None) -> events.Description:
@@ -59,7 +59,7 @@ def _streaming(request_id: str, model: str, provider: str, owner: str | None) ->
         "state": "streaming",
         "owner_user_id": owner,
     }
-    return "request.streaming", "info", "proxy", f"Streaming {model} from {provider}", metadata
+    return "request.streaming", "info", "proxy", f"Request streaming: {model}", metadata
 
 
 def _completed(
@@ -79,7 +79,7 @@ def _completed(
         "status_code": status,
         "owner_user_id": owner,
     }
-    message = f"Request for {model} {state}" + (f": {error}" if error else "")
+    message = f"Request {state}: {model}" + (f" — {error}" if error else "")
     return "request.completed", "warning" if state == "failed" else "success", "proxy", message, metadata
 
 

@@ -70,6 +70,34 @@ def test_a_listener_sees_pending_then_streaming_then_completed_in_exactly_one_ro
     assert RequestLog.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"status_code": 200}, "Request completed: hotel/glm"),
+        (
+            {"status_code": 502, "error_kind": "provider_error", "error_message": "all failed"},
+            "Request failed: hotel/glm — all failed",
+        ),
+    ],
+)
+def test_what_its_events_say(recorder, fields, text):
+    """v1-api 23"""
+    seen = []
+    events.subscribe(seen.append)
+    draft = Draft("chat", model_id="hotel/glm", streaming=True)
+    recorder.start(draft)
+    recorder.streaming(draft)
+    for name, value in fields.items():
+        setattr(draft, name, value)
+    recorder.finish(draft)
+    recorder.flush()
+    assert [event.message for event in seen if event.type.startswith("request.")] == [
+        "Request started: hotel/glm",
+        "Request streaming: hotel/glm",
+        text,
+    ]
+
+
 def test_finishing_twice_changes_nothing(recorder):
     seen = []
     events.subscribe(seen.append)
