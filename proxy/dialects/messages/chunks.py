@@ -40,6 +40,7 @@ class Call(msgspec.Struct, gc=False):
 
 class Delta(msgspec.Struct, gc=False):
     content: str | None = None
+    refusal: str | None = None
     tool_calls: list[Call] | None = None
     function_call: Function | None = None
 
@@ -85,7 +86,8 @@ def _lenient(payload: bytes) -> Chunk:
         choice = members_of(item)
         delta = members_of(choice.get("delta"))
         calls = [_lenient_call(members_of(call)) for call in items_of(delta.get("tool_calls")) if is_object(call)]
-        read = Delta(text_of(Raw(b'"%b"' % joined_text(delta.get("content")))), calls)
+        text = text_of(Raw(b'"%b"' % joined_text(delta.get("content"))))
+        read = Delta(text, text_of(delta.get("refusal")), calls)
         if is_object(delta.get("function_call")):
             read.function_call = _lenient_function(members_of(delta["function_call"]))
         index = choice.get("index")

@@ -8,17 +8,21 @@ from proxy.usage import Usage
 
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _OUTPUT = "output_tokens"
+_DETAILS, _THINKING = "output_tokens_details", "thinking_tokens"
 _decode = msgspec.json.Decoder().decode
 
 
 class Counts:
-    """What one answer said of its usage so far. The three counts of the prompt are disjoint."""
+    """What one answer said of its usage so far. The three counts of the prompt are disjoint, *thinking* is part of
+    *completion*.
+    """
 
-    __slots__ = ("completion", "prompt")
+    __slots__ = ("completion", "prompt", "thinking")
 
     def __init__(self) -> None:
         self.prompt: dict[str, int] = {}
         self.completion: int | None = None
+        self.thinking = 0
 
     def __bool__(self) -> bool:
         return bool(self.prompt) or self.completion is not None
@@ -41,6 +45,9 @@ class Counts:
                 self.prompt[name] = count
         if (count := usages.first(said, _OUTPUT)) is not None:
             self.completion = count
+        details = said.get(_DETAILS)
+        if isinstance(details, dict):
+            self.thinking = usages.first(details, _THINKING) or self.thinking
 
     @property
     def total_prompt(self) -> int:
@@ -52,7 +59,7 @@ class Counts:
             return None
         hit = self.prompt.get("cache_read_input_tokens", 0)
         prompt = self.total_prompt
-        return Usage(prompt, self.completion or 0, 0, hit, max(prompt - hit, 0) if hit else 0, hit > 0)
+        return Usage(prompt, self.completion or 0, self.thinking, hit, max(prompt - hit, 0) if hit else 0, hit > 0)
 
     def chat(self) -> dict[str, object] | None:
         """The ``usage`` member of a chat completion."""
@@ -66,7 +73,20 @@ class Counts:
         }
         if (read := self.prompt.get("cache_read_input_tokens")) is not None:
             said["prompt_tokens_details"] = {"cached_tokens": read}
+        if self.thinking:
+            said["completion_tokens_details"] = {"reasoning_tokens": self.thinking}
         return {**said, **{name: self.prompt[name] for name in _INPUT[1:] if name in self.prompt}}
+
+
+def of_chat(usage: Usage | None) -> dict[str, object]:
+    """The ``usage`` member for what an answer cost: what was read from a cache is no part of ``input_tokens`` here."""
+    usage = usage or Usage()
+    said: dict[str, object] = {"input_tokens": max(usage.prompt - usage.cache_hit, 0), _OUTPUT: usage.completion}
+    if usage.cache_hit:
+        said["cache_read_input_tokens"] = usage.cache_hit
+    if usage.reasoning:
+        said[_DETAILS] = {_THINKING: usage.reasoning}
+    return said
 
 
 def _said(usage: Raw | None) -> dict[object, object]:

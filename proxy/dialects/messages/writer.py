@@ -7,7 +7,7 @@ import msgspec
 from proxy import reasons
 from proxy import usage as usages
 from proxy.dialects.base import Members, Untranslatable
-from proxy.dialects.messages import chunks, errors, thoughtsig
+from proxy.dialects.messages import chunks, counts, errors, thoughtsig
 from proxy.dialects.messages.blocks import Blocks
 from proxy.dialects.messages.raw import (
     ABSENT,
@@ -16,6 +16,7 @@ from proxy.dialects.messages.raw import (
     decode_members,
     encode,
     hex32,
+    inside,
     is_object,
     is_text,
     items_of,
@@ -80,10 +81,7 @@ class Writer:
                 "content": [*_text(message), *self._calls(message)],
                 "stop_reason": _stop_reason(text_of(choice.get("finish_reason"))),
                 "stop_sequence": None,
-                "usage": {
-                    "input_tokens": usage.prompt if usage else 0,
-                    "output_tokens": usage.completion if usage else 0,
-                },
+                "usage": counts.of_chat(usage),
             }
         )
 
@@ -139,10 +137,9 @@ class Writer:
             return b""
         self._over = True
         blocks = self._begun(self._blocks.close(), always=True)
-        usage: dict[str, int] = {}
-        if self._usage is not None and self._usage.prompt:
-            usage["input_tokens"] = self._usage.prompt
-        usage["output_tokens"] = self._usage.completion if self._usage else 0
+        usage = counts.of_chat(self._usage)
+        if self._usage is None or not self._usage.prompt:
+            del usage["input_tokens"]
         delta = {"stop_reason": _stop_reason(self._finish), "stop_sequence": None}
         said = encode({"type": "message_delta", "delta": delta, "usage": usage})
         return b"%bevent: message_delta\ndata: %b\n\n%b" % (blocks, said, _STOP)
@@ -191,7 +188,7 @@ class Writer:
         delta = choice.delta
         if delta is None:
             return b""
-        out = [self._blocks.text(delta.content)] if delta.content else []
+        out = [self._blocks.text(text) for text in (delta.content, delta.refusal) if text]
         for at, call in enumerate(delta.tool_calls or ()):
             function = call.function or chunks.Function()
             google = call.extra_content.google if call.extra_content is not None else None
@@ -230,7 +227,8 @@ def _stop_reason(finish: str) -> str:
 
 
 def _text(message: Members) -> list[dict[str, object]]:
-    text = joined_text(message.get("content"))
+    """What was said, and in which words it was refused: the dialect has no place of its own for these."""
+    text = joined_text(message.get("content")) + inside(message.get("refusal"))
     return [{"type": "text", "text": Raw(b'"%b"' % text)}] if text else []
 
 

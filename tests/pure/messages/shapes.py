@@ -184,7 +184,7 @@ STOP = {"type": "message_stop"}
 def frames_of(message):
     """The events that stream the whole answer *message*, with pings between."""
     usage = message["usage"]
-    events = [start(**{name: count for name, count in usage.items() if name != "output_tokens"}), PING]
+    events = [start(**{name: count for name, count in usage.items() if not name.startswith("output")}), PING]
     for at, block in enumerate(message["content"]):
         match block["type"]:
             case "text":
@@ -201,7 +201,7 @@ def frames_of(message):
             case _:
                 events.append(opened(at, **block))
         events += [closed(at), PING]
-    output = {"output_tokens": usage["output_tokens"]} if "output_tokens" in usage else {}
+    output = {name: count for name, count in usage.items() if name.startswith("output")}
     return [*events, {**stopping(message["stop_reason"]), "usage": output}, STOP]
 
 

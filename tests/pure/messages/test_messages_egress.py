@@ -546,6 +546,17 @@ def test_what_an_answer_is_worth(content, stopped, verdict):
                 "prompt_tokens_details": {"cached_tokens": 0}, "cache_read_input_tokens": 0,
             },
         ),
+        (
+            {"input_tokens": 2, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 7}},
+            {
+                "prompt_tokens": 2, "completion_tokens": 9, "total_tokens": 11,
+                "completion_tokens_details": {"reasoning_tokens": 7},
+            },
+        ),
+        (
+            {"input_tokens": 2, "output_tokens": 9, "output_tokens_details": 7},
+            {"prompt_tokens": 2, "completion_tokens": 9, "total_tokens": 11},
+        ),
         ({}, None),
         (None, None),
         ([1], None),

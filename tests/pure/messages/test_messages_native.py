@@ -90,6 +90,8 @@ def test_an_answer_passes_as_it_came_and_is_metered():
         ({"input_tokens": 3, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 4}, Usage(7)),
         ({"input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 1}, Usage(7, 1, 0, 4, 3, True)),
         ({"input_tokens": "12", "output_tokens": 3.0}, Usage(12, 3)),
+        ({"input_tokens": 1, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 7}}, Usage(1, 9, 7)),
+        ({"input_tokens": 1, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": "x"}}, Usage(1, 9)),
         ({"input_tokens": -1, "output_tokens": 10**30}, Usage(0, MAX_COUNT)),
         ({"input_tokens": MAX_COUNT, "cache_creation_input_tokens": MAX_COUNT}, Usage(MAX_COUNT)),
         ({"input_tokens": "x"}, None),

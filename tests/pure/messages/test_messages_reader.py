@@ -301,7 +301,11 @@ answers = st.fixed_dictionaries(
         "content": st.lists(texts | thoughts | uses | odd, max_size=5),
         "stop_reason": st.sampled_from(("end_turn", "max_tokens", "tool_use", "refusal")),
         "usage": st.fixed_dictionaries(
-            {"input_tokens": counts, "output_tokens": counts}, optional={"cache_read_input_tokens": counts}
+            {"input_tokens": counts, "output_tokens": counts},
+            optional={
+                "cache_read_input_tokens": counts,
+                "output_tokens_details": st.fixed_dictionaries({"thinking_tokens": counts}),
+            },
         ),
     }
 )

@@ -185,9 +185,10 @@ def test_a_chat_request_survives_the_messages_form(chat):
 
 # -- answers
 
+some = st.integers(1, 10**6)
 message_blocks = st.lists(st.builds(dict, type=st.just("text"), text=words), max_size=1)
 answers = st.builds(
-    lambda content, calls, reason, prompt, completion: {
+    lambda content, calls, reason, counts: {
         "id": f"msg_{ID}",
         "type": "message",
         "role": "assistant",
@@ -195,13 +196,18 @@ answers = st.builds(
         "content": [*content, *calls],
         "stop_reason": reason,
         "stop_sequence": None,
-        "usage": {"input_tokens": prompt, "output_tokens": completion},
+        "usage": counts,
     },
     message_blocks,
     st.lists(uses, max_size=3),
     st.sampled_from(("end_turn", "max_tokens", "tool_use")),
-    st.integers(1, 10**6),
-    st.integers(1, 10**6),
+    st.fixed_dictionaries(
+        {"input_tokens": some, "output_tokens": some},
+        optional={
+            "cache_read_input_tokens": some,
+            "output_tokens_details": st.fixed_dictionaries({"thinking_tokens": some}),
+        },
+    ),
 )
 
 

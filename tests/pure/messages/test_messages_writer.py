@@ -64,6 +64,9 @@ def test_a_completion_becomes_a_message():
             {"content": "x", "tool_calls": [call(), call("call_2", "{}", "g")]},
             [{"type": "text", "text": "x"}, use(), use("call_2", {}, "g")],
         ),
+        ({"content": None, "refusal": "I can not."}, [{"type": "text", "text": "I can not."}]),
+        ({"content": "Well. ", "refusal": "No."}, [{"type": "text", "text": "Well. No."}]),
+        ({"content": "a", "refusal": None}, [{"type": "text", "text": "a"}]),
         ({"tool_calls": [call(arguments="{")]}, [use(given_input={})]),
         ({"tool_calls": [call(arguments="")]}, [use(given_input={})]),
         ({"tool_calls": [call(arguments="[1]")]}, [use(given_input={})]),
@@ -91,6 +94,33 @@ def test_content(message, content):
 def test_stop_reasons(finish, reason):
     assert whole(finish=finish)["stop_reason"] == reason
     assert message_of(written(chat_frames(chunk({"content": "x"}), chunk(finish=finish))))["stop_reason"] == reason
+
+
+@pytest.mark.parametrize("odd", [{}, {"index": "x"}])
+def test_a_streamed_refusal_is_text(odd):
+    frames = chat_frames(chunk({"refusal": "I can"}), {**chunk({"refusal": " not."}), **odd}, chunk({}, "stop"))
+    assert message_of(written(frames))["content"] == [{"type": "text", "text": "I can not."}]
+
+
+@pytest.mark.parametrize(
+    ("reported", "said"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 8}}, {"input_tokens": 4, "cache_read_input_tokens": 8}),
+        ({"prompt_cache_hit_tokens": 12}, {"input_tokens": 0, "cache_read_input_tokens": 12}),
+        ({"prompt_cache_hit_tokens": 13}, {"input_tokens": 0, "cache_read_input_tokens": 13}),
+        ({"prompt_tokens_details": {"cached_tokens": 0}}, {"input_tokens": 12}),
+        (
+            {"completion_tokens_details": {"reasoning_tokens": 2}},
+            {"input_tokens": 12, "output_tokens_details": {"thinking_tokens": 2}},
+        ),
+    ],
+)
+def test_what_the_cache_gave_stands_beside_the_input(reported, said):
+    usage = {"prompt_tokens": 12, "completion_tokens": 3, **reported}
+    expected = {"output_tokens": 3, **said}
+    assert whole(usage=usage)["usage"] == expected
+    frames = chat_frames(chunk({"content": "x"}), chunk({}, "stop", usage=usage))
+    assert message_of(written(frames))["usage"] == expected
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": "x"}, []])
