@@ -2,6 +2,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.wire.playbook")
 
+from tests.wire.clients import KINDS, both  # noqa: E402
 from tests.wire.house import House, house  # noqa: E402
 from tests.wire.mixed import Mixed, mixed  # noqa: E402
 
@@ -30,3 +31,27 @@ def hotel(shared_hotel: Mixed) -> Mixed:
     """The module's mixed house as it was when it was built."""
     shared_hotel.fresh()
     return shared_hotel
+
+
+@pytest.fixture(scope="module")
+def guests(shared_house: House):
+    with both(f"{shared_house.product.url}/v1", shared_house.key) as found:
+        yield found
+
+
+@pytest.fixture(params=KINDS)
+def guest(home: House, guests, request: pytest.FixtureRequest):
+    """Each client of OpenAI's SDK, at the module's house."""
+    return guests[request.param]
+
+
+@pytest.fixture(scope="module")
+def clients(shared_hotel: Mixed):
+    with both(f"{shared_hotel.home.product.url}/v1", shared_hotel.home.key) as found:
+        yield found
+
+
+@pytest.fixture(params=KINDS)
+def client(hotel: Mixed, clients, request: pytest.FixtureRequest):
+    """Each client of OpenAI's SDK, at the module's mixed house."""
+    return clients[request.param]

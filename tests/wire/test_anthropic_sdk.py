@@ -2,7 +2,6 @@
 chat, and of a group whose first member, Anthropic's, is overloaded."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import anthropic
@@ -30,6 +29,7 @@ from tests.upstream.vendors_api import (
     thinking,
     tool_use,
 )
+from tests.wire.clients import both, one_client
 from tests.wire.mixed import CHAT, CLAUDE, GROUP, Mixed
 from tests.wire.product import eventually
 
@@ -78,22 +78,15 @@ def target(hotel: Mixed, request: pytest.FixtureRequest) -> Target:
     return Target(hotel, request.param)
 
 
-@pytest.fixture
-def client(hotel: Mixed):
-    with anthropic.Anthropic(
-        base_url=hotel.home.product.url, api_key=hotel.home.key, max_retries=0, timeout=15.0
-    ) as found:
+@pytest.fixture(scope="module")
+def clients(shared_hotel: Mixed):
+    """The key goes in either header: what one of them sends is what Claude Code sends with ANTHROPIC_AUTH_TOKEN."""
+
+    def other(*, api_key: str, **asked: Any) -> anthropic.AsyncAnthropic:
+        return anthropic.AsyncAnthropic(auth_token=api_key, api_key=None, **asked)
+
+    with both(shared_hotel.home.product.url, shared_hotel.home.key, anthropic.Anthropic, other) as found:
         yield found
-
-
-@pytest.fixture
-def asynchronous(hotel: Mixed) -> Callable[[], anthropic.AsyncAnthropic]:
-    def made() -> anthropic.AsyncAnthropic:
-        return anthropic.AsyncAnthropic(
-            base_url=hotel.home.product.url, auth_token=hotel.home.key, api_key=None, max_retries=0, timeout=15.0
-        )
-
-    return made
 
 
 def texts(found: Any) -> str:
@@ -164,6 +157,7 @@ def test_a_tool_there_and_back(target, client, streamed):
     asked: dict[str, Any] = {"model": target.model, "max_tokens": 50, "tools": [TOOL], "tool_choice": {"type": "any"}}
     if streamed:
         with client.messages.stream(**asked, messages=HI) as events:
+            assert "input_json" in [event.type for event in events]
             found = events.get_final_message()
     else:
         found = client.messages.create(**asked, messages=HI)
@@ -286,6 +280,7 @@ def test_tokens_are_counted(hotel, client):
 # -- errors
 
 
+@one_client
 @pytest.mark.parametrize(
     ("code", "kind", "shown"),
     [
@@ -318,8 +313,9 @@ def test_what_the_gateway_refuses_is_of_its_type(hotel, client):
     with pytest.raises(anthropic.NotFoundError) as missing:
         client.messages.create(model="hotel/nothing", **asked)
     assert missing.value.body["error"]["type"] == "not_found_error" and missing.value.request_id
+    carrier = "api_key" if client.api_key else "auth_token"
     with pytest.raises(anthropic.AuthenticationError) as stranger:
-        client.with_options(api_key="sk-" + "0" * 32).messages.create(model=CHAT, **asked)
+        client.with_options(**{carrier: "sk-" + "0" * 32}).messages.create(model=CHAT, **asked)
     assert stranger.value.body == {
         "type": "error",
         "error": {"type": "authentication_error", "message": "invalid virtual key"},
@@ -330,6 +326,7 @@ def test_what_the_gateway_refuses_is_of_its_type(hotel, client):
         client.messages.count_tokens(model="hotel/nothing", messages=HI)
 
 
+@one_client
 def test_everybody_overloaded(hotel, client):
     hotel.order("Claude", "Alpha", "Beta", "Gateway", "OpenAI")
     for vendor in (hotel.claude, hotel.gateway, hotel.a, hotel.b, hotel.openai):
@@ -338,6 +335,15 @@ def test_everybody_overloaded(hotel, client):
         client.messages.create(model=GROUP, max_tokens=5, messages=HI)
     assert (caught.value.status_code, caught.value.body["error"]["type"]) == (503, "overloaded_error")
     assert {one[1] for one in hotel.home.trail()} == {"Claude", "Alpha", "Beta", "Gateway", "OpenAI"}
+
+
+def test_a_limit_says_when_to_come_back(hotel, client):
+    """part of failover-loop 56, part of failover-loop 99"""
+    hotel.claude.script(refused_by_anthropic(429, "slow down", retry_after=1))
+    with pytest.raises(anthropic.RateLimitError) as limited:
+        client.messages.create(model=CLAUDE, max_tokens=5, messages=HI)
+    assert limited.value.response.headers["retry-after"] == "1" and len(hotel.claude.calls) == 2
+    assert limited.value.body["error"]["type"] == "rate_limit_error"
 
 
 def test_the_sdk_tries_again_by_itself(hotel, client):
@@ -379,42 +385,5 @@ def test_leaving_in_mid_stream_stops_the_provider(target, client):
 def test_a_timeout_of_the_client_stops_the_provider(target, client):
     target.play(silence(), silence())
     with pytest.raises(anthropic.APITimeoutError):
-        client.with_options(timeout=0.7).messages.create(model=target.model, max_tokens=50, messages=HI)
+        client.with_options(timeout=0.5).messages.create(model=target.model, max_tokens=50, messages=HI)
     target.upstream.wait_disconnects(1)
-
-
-# -- async
-
-
-async def test_the_asynchronous_client(target, asynchronous):
-    use = tool_use(TOOL["name"], {"city": "Rome"})
-    target.play(message(text("Hello")), answer("Hello"), (message(use), tools_stream()))
-    async with asynchronous() as client:
-        found = await client.messages.create(model=target.model, max_tokens=50, messages=HI)
-        assert (texts(found), found.stop_reason) == ("Hello", "end_turn")
-        async with client.messages.stream(model=target.model, max_tokens=50, tools=[TOOL], messages=HI) as events:
-            kinds = [event.type async for event in events]
-            final = await events.get_final_message()
-    assert "input_json" in kinds and final.content[-1].input == {"city": "Rome"}
-
-
-async def test_the_asynchronous_client_leaves_in_mid_stream(target, asynchronous):
-    target.play(message(text("one two"), then="endless"), stall_after(2))
-    async with asynchronous() as client:
-        async with client.messages.stream(model=target.model, max_tokens=50, messages=HI) as events:
-            async for piece in events.text_stream:
-                assert piece
-                break
-        await target.upstream.until(lambda: target.upstream.disconnects == 1)
-
-
-async def test_the_asynchronous_client_gets_typed_errors(hotel, asynchronous):
-    """part of failover-loop 56, part of failover-loop 99"""
-    async with asynchronous() as client:
-        with pytest.raises(anthropic.NotFoundError):
-            await client.messages.create(model="hotel/nothing", max_tokens=5, messages=HI)
-        hotel.claude.script(refused_by_anthropic(429, "slow down", retry_after=1))
-        with pytest.raises(anthropic.RateLimitError) as limited:
-            await client.messages.create(model=CLAUDE, max_tokens=5, messages=HI)
-    assert limited.value.response.headers["retry-after"] == "1" and len(hotel.claude.calls) == 2
-    assert limited.value.body["error"]["type"] == "rate_limit_error"

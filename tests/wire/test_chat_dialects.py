@@ -1,5 +1,5 @@
-"""Chat through OpenAI's official SDK to providers that speak something else: Anthropic's Messages, Gemini's
-generateContent, OpenAI's Responses."""
+"""Chat through both clients of OpenAI's official SDK: to a provider that speaks chat, and to those that speak something
+else, Anthropic's Messages, Gemini's generateContent, OpenAI's Responses."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,17 @@ import pydantic
 import pytest
 
 from tests.upstream.media import PNG
-from tests.upstream.server import Behaviour, answer, cut_after, status
+from tests.upstream.server import (
+    DONE,
+    Behaviour,
+    answer,
+    cut_after,
+    delta,
+    events,
+    stall_after,
+    status,
+    stream,
+)
 from tests.upstream.vendors_api import (
     called,
     generated,
@@ -23,6 +33,7 @@ from tests.upstream.vendors_api import (
     thinking,
     tool_use,
 )
+from tests.wire.clients import one_client
 from tests.wire.mixed import CHAT, GATEWAY, GOOGLE, GOOGLE_IMAGE, PRO, VERTEX, Mixed
 from tests.wire.product import eventually
 
@@ -46,9 +57,16 @@ class City(pydantic.BaseModel):
     people: int
 
 
+def as_asked(whole: Behaviour, streamed: Behaviour) -> Behaviour:
+    async def behave(wire: Any) -> None:
+        await (streamed if wire.request.streaming else whole)(wire)
+
+    return behave
+
+
 @dataclass
 class Dialect:
-    """A model of another dialect, and its provider's answers in it."""
+    """A model of a dialect, and its provider's answers in it."""
 
     model: str
     vendor: str
@@ -56,11 +74,31 @@ class Dialect:
     call: Behaviour
     written: Behaviour
     broken: Behaviour
+    endless: Behaviour
     usage: tuple[int, int]
     thinks: bool = True
 
 
+CALL = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": json.dumps(ROME)}}
 DIALECTS = {
+    "chat": Dialect(
+        CHAT,
+        "a",
+        as_asked(answer("Hello there", reasoning_content="Hm."), stream(["Hello ", "there"], reasoning=["H", "m."])),
+        as_asked(
+            answer("I look.", finish="tool_calls", tool_calls=[CALL]),
+            events(
+                delta(role="assistant", content="I look."),
+                delta(tool_calls=[{"index": 0, **CALL}]),
+                delta("m", "tool_calls"),
+                DONE,
+            ),
+        ),
+        as_asked(answer(WRITTEN), stream([WRITTEN[:9], WRITTEN[9:]])),
+        events(delta(content="Hello")),
+        stall_after(1),
+        (3, 5),
+    ),
     "messages": Dialect(
         GATEWAY,
         "gateway",
@@ -68,6 +106,7 @@ DIALECTS = {
         message(text("I look."), tool_use("get_weather", ROME)),
         message(text(WRITTEN)),
         message(text("Hello"), then="ends"),
+        message(text("one two"), then="endless"),
         (1112, 30),
     ),
     "gemini": Dialect(
@@ -79,6 +118,7 @@ DIALECTS = {
         ),
         generated({"text": WRITTEN}),
         generated({"text": "Hello"}, then="ends"),
+        generated({"text": "one two"}, then="endless"),
         (9, 10),
         thinks=False,
     ),
@@ -89,6 +129,7 @@ DIALECTS = {
         response(said("I look."), called("get_weather", json.dumps(ROME))),
         response(said(WRITTEN)),
         response(said("Hello"), then="ends"),
+        response(said("one two"), then="endless"),
         (36, 87),
     ),
 }
@@ -97,11 +138,6 @@ DIALECTS = {
 @pytest.fixture(params=DIALECTS)
 def dialect(request: pytest.FixtureRequest) -> Dialect:
     return DIALECTS[request.param]
-
-
-@pytest.fixture
-def client(hotel: Mixed) -> openai.OpenAI:
-    return hotel.home.client
 
 
 def script(hotel: Mixed, dialect: Dialect, *steps: Behaviour) -> Any:
@@ -123,7 +159,7 @@ def test_an_answer(hotel, client, dialect):
     assert (found.usage.prompt_tokens, found.usage.completion_tokens) == dialect.usage
     assert getattr(choice.message, "reasoning_content", None) == ("Hm." if dialect.thinks else None)
     assert "Be brief." in json.dumps(upstream.calls[0].json)
-    assert not upstream.calls[0].path.endswith("/chat/completions")
+    assert upstream.calls[0].path.endswith("/chat/completions") == (dialect.vendor == "a")
     row = hotel.home.row()
     assert (row["endpoint_type"], row["tokens_prompt"], row["tokens_completion"]) == ("chat", *dialect.usage)
 
@@ -131,7 +167,7 @@ def test_an_answer(hotel, client, dialect):
 def test_a_stream_with_its_usage(hotel, client, dialect):
     script(hotel, dialect, dialect.hello)
     with client.chat.completions.stream(
-        model=dialect.model, messages=HI, stream_options={"include_usage": True}
+        model=dialect.model, messages=HI, stream_options={"include_usage": True}, reasoning_effort="low"
     ) as found:
         kinds = {event.type for event in found}
         final = found.get_final_completion()
@@ -140,6 +176,9 @@ def test_a_stream_with_its_usage(hotel, client, dialect):
     assert (final.usage.prompt_tokens, final.usage.completion_tokens) == dialect.usage
     chunks = list(client.chat.completions.create(model=dialect.model, messages=HI, stream=True))
     assert all(chunk.choices for chunk in chunks), "usage comes only to who asked"
+    thoughts = [getattr(chunk.choices[0].delta, "reasoning_content", None) or "" for chunk in chunks]
+    assert "".join(thoughts) == ("Hm." if dialect.thinks else "")
+    assert getattr(final.choices[0].message, "reasoning_content", None) == ("Hm." if dialect.thinks else None)
     assert eventually(lambda: hotel.home.row()["state"] == "completed")
     assert hotel.home.row()["tokens_completion"] == dialect.usage[1]
 
@@ -177,18 +216,30 @@ def test_a_tool_there_and_back(hotel, client, dialect, streamed):
         }
         answered = {"functionResponse": {"name": "get_weather", "response": {"result": "sun"}}}
         assert sent["contents"][2] == {"role": "user", "parts": [answered]}
+    elif dialect.vendor == "a":
+        assert sent["messages"] == [*HI, turn, result] and sent["tools"] == [TOOL]
     else:
         assert [item.get("type") for item in sent["input"]][-2:] == ["function_call", "function_call_output"]
         assert sent["input"][-1]["call_id"] == call.id and sent["store"] is False
 
 
-def test_structured_output(hotel, client, dialect):
+@pytest.mark.parametrize("streamed", [False, True])
+def test_structured_output(hotel, client, dialect, streamed):
     upstream = script(hotel, dialect, dialect.written)
-    found = client.chat.completions.parse(model=dialect.model, messages=HI, response_format=City)
+    asked: Any = {"model": dialect.model, "messages": HI, "response_format": City}
+    if streamed:
+        with client.chat.completions.stream(**asked) as got:
+            parsed = [event.parsed for event in got if event.type == "content.done"]
+            found = got.get_final_completion()
+        assert parsed == [City(name="Rome", people=2800000)]
+    else:
+        found = client.chat.completions.parse(**asked)
     assert found.choices[0].message.parsed == City(name="Rome", people=2800000)
     sent = upstream.calls[0].json
     if dialect.vendor == "vertex":
         assert sent["generationConfig"]["responseJsonSchema"]["required"] == ["name", "people"]
+    elif dialect.vendor == "a":
+        assert sent["response_format"]["json_schema"]["schema"]["required"] == ["name", "people"]
     elif dialect.vendor == "openai":
         assert sent["text"]["format"]["schema"]["required"] == ["name", "people"]
     else:
@@ -201,9 +252,11 @@ def test_a_picture(hotel, client, dialect):
         {"type": "text", "text": "What is it?"},
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
     ]
-    assert client.chat.completions.create(model=dialect.model, messages=[{"role": "user", "content": content}]).choices
+    found = client.chat.completions.create(model=dialect.model, messages=[{"role": "user", "content": content}])
+    assert found.choices[0].message.content == "Hello there"
     sent = upstream.calls[0].json
     wanted = {
+        "a": content[1],
         "gateway": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
         "vertex": {"inlineData": {"mimeType": "image/png", "data": PNG}},
         "openai": {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
@@ -222,6 +275,7 @@ def test_a_stream_that_breaks_is_an_error(hotel, client, dialect):
     assert not any(choice.finish_reason for chunk in got for choice in chunk.choices)
 
 
+@one_client
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
@@ -239,21 +293,14 @@ def test_what_anthropic_refuses_is_of_openais_type(hotel, client, code, kind):
     assert isinstance(caught.value.code, str) and caught.value.request_id
 
 
-async def test_the_asynchronous_client_leaves_in_mid_stream(hotel, dialect):
-    endless = {
-        "gateway": message(text("one two"), then="endless"),
-        "vertex": generated({"text": "one two"}, then="endless"),
-        "openai": response(said("one two"), then="endless"),
-    }[dialect.vendor]
-    upstream = script(hotel, dialect, endless)
-    async with openai.AsyncOpenAI(base_url=f"{hotel.home.product.url}/v1", api_key=hotel.home.key) as client:
-        async for chunk in await client.chat.completions.create(model=dialect.model, messages=HI, stream=True):
-            if chunk.choices and chunk.choices[0].delta.content:
-                break
-        await client.close()
-    await upstream.until(lambda: upstream.disconnects == 1)
+def test_leaving_in_mid_stream_stops_the_provider(hotel, client, dialect):
+    upstream = script(hotel, dialect, dialect.endless)
+    with client.chat.completions.create(model=dialect.model, messages=HI, stream=True) as found:
+        assert any(chunk.choices and chunk.choices[0].delta.content for chunk in found)
+    upstream.wait_disconnects(1)
 
 
+@one_client
 def test_a_model_of_google_paints(hotel, client):
     part = {"inlineData": {"mimeType": "image/png", "data": PNG}}
     hotel.google.script(generated({"text": "Here."}, part))
@@ -271,6 +318,7 @@ def test_a_model_of_google_paints(hotel, client):
     assert painted[0][0]["image_url"]["url"].endswith(PNG)
 
 
+@one_client
 def test_a_document_takes_googles_own_route_and_talk_its_layer(hotel, client):
     pdf: Any = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0x"}}
     assert client.chat.completions.create(model=GOOGLE, messages=[{"role": "user", "content": [pdf]}]).choices
@@ -281,6 +329,7 @@ def test_a_document_takes_googles_own_route_and_talk_its_layer(hotel, client):
     assert layer.path == "/v1beta/openai/chat/completions"
 
 
+@one_client
 def test_a_model_that_is_no_chat_model_is_found_at_responses(hotel, client):
     refusal = "This is not a chat model and thus not supported in the v1/chat/completions endpoint."
     hotel.openai.script(status(404, {"error": {"message": refusal}}), response(said("Hello there")))
@@ -291,6 +340,7 @@ def test_a_model_that_is_no_chat_model_is_found_at_responses(hotel, client):
     assert paths == ["/v1/chat/completions", "/v1/responses", "/v1/responses"]
 
 
+@one_client
 def test_chat_stays_as_it_is_where_chat_is_spoken(hotel, client):
     hotel.a.script(answer("Hello"), cut_after(1, clean=True))
     found = client.chat.completions.create(model=CHAT, messages=HI, seed=9007199254740993)

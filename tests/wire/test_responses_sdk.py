@@ -34,6 +34,7 @@ from tests.upstream.vendors_api import (
     thinking,
     tool_use,
 )
+from tests.wire.clients import one_client
 from tests.wire.mixed import CHAT, GATEWAY, GROUP, OPENAI, VERTEX, Mixed
 from tests.wire.product import eventually
 
@@ -83,15 +84,6 @@ class Target:
 @pytest.fixture(params=["native", "translated", "failover"])
 def target(hotel: Mixed, request: pytest.FixtureRequest) -> Target:
     return Target(hotel, request.param)
-
-
-@pytest.fixture
-def client(hotel: Mixed) -> openai.OpenAI:
-    return hotel.home.client
-
-
-def asynchronous(hotel: Mixed) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=f"{hotel.home.product.url}/v1", api_key=hotel.home.key, max_retries=0)
 
 
 def calls_of(found: Any) -> list[tuple[str, str]]:
@@ -171,6 +163,7 @@ def test_a_tool_there_and_back(target, client, streamed):
         assert (tool["role"], tool["content"]) == ("tool", "sun")
 
 
+@one_client
 def test_two_calls_at_once(hotel, client):
     """v1-api 81"""
 
@@ -287,6 +280,7 @@ def test_a_stream_that_breaks_ends_failed(hotel, client, name, how):
     assert eventually(lambda: hotel.home.row()["state"] == "failed")
 
 
+@one_client
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
@@ -323,6 +317,7 @@ def test_what_anthropic_refuses_reaches_the_client_in_openais_words(hotel, clien
     assert caught.value.body["message"] == "max_tokens: 5 > 4" and caught.value.type == "invalid_request_error"
 
 
+@one_client
 @pytest.mark.parametrize(
     ("members", "param"),
     [
@@ -365,29 +360,5 @@ def test_leaving_in_mid_stream_stops_the_provider(target, client):
 def test_a_timeout_of_the_client_stops_the_provider(target, client):
     target.play(silence(), silence())
     with pytest.raises(openai.APITimeoutError):
-        client.with_options(timeout=0.7).responses.create(model=target.model, input="hi")
+        client.with_options(timeout=0.5).responses.create(model=target.model, input="hi")
     target.upstream.wait_disconnects(1)
-
-
-# -- async
-
-
-async def test_the_asynchronous_client(target):
-    target.play(
-        response(said("Hello")),
-        answer("Hello"),
-        (response(called("get_weather", ROME)), tools_stream()),
-        (response(said("one"), then="endless"), stall_after(2)),
-    )
-    async with asynchronous(target.hotel) as client:
-        found = await client.responses.create(model=target.model, input="hi")
-        assert found.output_text == "Hello"
-        async with client.responses.stream(model=target.model, input="hi", tools=[TOOL]) as got:
-            async for _ in got:
-                pass
-            assert calls_of(await got.get_final_response()) == [("get_weather", ROME)]
-        async for event in await client.responses.create(model=target.model, input="hi", stream=True):
-            if event.type == "response.output_text.delta":
-                break
-        await client.close()
-    await target.upstream.until(lambda: target.upstream.disconnects == 1)
