@@ -353,6 +353,6 @@ class Cycle:
         # It leads back here: a ring that only the collector would take apart, one for every request.
         self.scope.pop("extensions", None)
         self.set()
-        if not self.keep_alive:
+        if not (self.keep_alive or self.more_body):
             self.transport.close()
-        self.on_response()
+        self.on_response()  # lingers where there is more

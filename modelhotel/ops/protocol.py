@@ -2,7 +2,9 @@
 
 uvicorn lets a head grow without end, before anyone was asked for a key; it appends the trailers of a chunked body to
 the headers of the request, where a late ``Authorization`` or ``X-Forwarded-For`` would pass for a header; and it loses
-the body of a request that offers an upgrade, as Java's HTTP client does by default (``Upgrade: h2c``).
+the body of a request that offers an upgrade, as Java's HTTP client does by default (``Upgrade: h2c``). And it closes
+the connection behind a last answer while the request's body still comes, which takes that answer, a 401, out of the
+client's hands: what is not read when a socket is closed resets the connection.
 
 A head that comes again on its connection is compared instead of parsed (:mod:`modelhotel.ops.repeat`).
 
@@ -25,6 +27,8 @@ BODY_HIGH = 64 * 1024
 """Bytes of a request body that wait for the application before the socket is paused."""
 PIPELINE = 32
 """Requests that wait for the answers before them until the socket is paused."""
+LINGER_SECONDS = 5.0
+"""How long the body of a request whose answer was the last one is read past, unless the client closes before."""
 MISSES = 4
 """Heads learned for nothing in a row, after which a connection is not learned from: it is a proxy, for many."""
 PIPELINE_MOST = 1024
@@ -59,8 +63,11 @@ class Connection(HttpToolsProtocol):
         self._known_scope: dict[str, Any] = {}  # what does not differ in its scope
         self._misses = 0  # heads in a row that were learned and did not come again
         self._due = 0  # bytes of a body whose head was not parsed
+        self._lingering = False  # what comes is read past
 
     def data_received(self, data: bytes) -> None:
+        if self._lingering:
+            return
         self._resting_since = None
         if self._due:
             data = self._take_due(data)
@@ -234,6 +241,8 @@ class Connection(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
+        if self._running is not None and not self._running.keep_alive:
+            return self._linger()
         waiting = len(self.pipeline)
         if self.flow.read_paused and waiting <= PIPELINE:
             self.flow.resume_reading()
@@ -245,6 +254,16 @@ class Connection(HttpToolsProtocol):
         self._resting_since = self.loop.time()
         if self.timeout_keep_alive_task is None:
             self._watch_rest(self.timeout_keep_alive)
+
+    def _linger(self) -> None:
+        """The last answer was written, and the body of its request is still coming."""
+        self._lingering = True
+        self._known = None
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _watch_rest(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from modelhotel.ops import protocol
 from modelhotel.ops.cycle import DIRECT
 from modelhotel.ops.protocol import PIPELINE, PIPELINE_MOST, Connection
 from proxy import exchange
@@ -43,6 +44,12 @@ class Wire(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self.closed
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.writes.append(b"EOF")
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default
@@ -562,3 +569,21 @@ def test_receive_gives_the_body_once_and_then_waits_for_the_end(cut):
     asyncio.run(_served(app, *((head + b"abc",) if cut is None else (head, b"abc"))))
     whole = {"type": "http.request", "body": b"abc", "more_body": False}
     assert got == [whole, False, {"type": "http.disconnect"}]
+
+
+def test_behind_a_last_answer_the_body_is_read_past_and_nothing_else_is_served(monkeypatch):
+    monkeypatch.setattr(protocol, "LINGER_SECONDS", 0.03)
+    app = _answers(_start((b"connection", b"close"), (b"content-length", b"2"), status=401), _body(b"no"))
+
+    async def work() -> tuple[list[bytes], bool, bool]:
+        connection, wire = await _served(app, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n")
+        for data in (b"ab", b"c" + GET, b"\0 no request"):
+            connection.data_received(data)
+            await _turn()
+        before = wire.closed
+        await asyncio.sleep(0.05)
+        return wire.writes, before, wire.closed
+
+    writes, before, behind = asyncio.run(work())
+    assert writes == [b"HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: 2\r\n\r\nno", b"EOF"]
+    assert (before, behind) == (False, True)

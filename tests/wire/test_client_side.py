@@ -127,6 +127,19 @@ def test_a_client_may_wait_before_it_sends_its_body(home):
     assert statuses(talk(home, wrong)) == [401]
 
 
+@pytest.mark.parametrize("size", [1, 5_000_000])
+def test_who_is_refused_while_sending_may_finish_and_read_why(home, size):
+    """part of v1-api 5"""
+    head, _, body = request(home, b" " * size, key="sk-wrong").partition(b"\r\n\r\n")
+    with connect(home) as sock:
+        sock.sendall(head + b"\r\n\r\n")
+        time.sleep(0.1)
+        sock.sendall(body)
+        found = sock.recv(65536)
+        assert statuses(found) == [401] and b"connection: close" in found
+        assert sock.recv(65536) == b""
+
+
 def test_an_old_client_is_answered_and_let_go(home):
     found = talk(home, request(home, hello(), version="1.0"))
     assert statuses(found) == [200] and b"connection: close" in found
