@@ -11,8 +11,21 @@ from typing import Any
 
 from failover import breaker, resolve
 from failover.resolve import ResolveError
+from modelhotel.core import catalogue
 from providers.keyring import KEYRING
-from proxy import answers, body, counting, egress, endpoints, keys, model_list, native_plan, native_routes, serving
+from proxy import (
+    answers,
+    beside,
+    body,
+    counting,
+    egress,
+    endpoints,
+    keys,
+    model_list,
+    native_plan,
+    native_routes,
+    serving,
+)
 from proxy.authentication import authenticate, known
 from proxy.call import INTERNAL, Call
 from proxy.endpoints import ENDPOINTS, Endpoint
@@ -161,29 +174,41 @@ def _serve(call: Call, exchange: Exchange) -> Coroutine[Any, Any, None]:
     around it: what waits for a provider pays for every coroutine above it.
     """
     raw = exchange.server.asked() if exchange.server is not None else None
-    return _read(call, exchange) if raw is None else _understand(call, exchange, raw)
-
-
-async def _read(call: Call, exchange: Exchange) -> None:
+    if raw is None or len(raw) > beside.LARGE:
+        return _read(call, exchange, raw)
     try:
-        raw = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size)
+        asked = _asked(call, exchange, raw)
+    except body.BadBody as bad:
+        return _misread(exchange, bad)
+    return _understand(exchange, raw, asked)
+
+
+async def _read(call: Call, exchange: Exchange, raw: bytes | None) -> None:
+    """The body is still to come, or is large."""
+    try:
+        if raw is None:
+            until = call.arrival + body.LONGEST * call.opts[catalogue.REQUEST_TIMEOUT]
+            raw = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size, until=until)
+        large = len(raw) > beside.LARGE
+        asked = await beside.run(_asked, call, exchange, raw) if large else _asked(call, exchange, raw)
     except body.ClientGone:
         exchange.gone = True
         return _fail(exchange.draft, 499, "client_disconnect", "client disconnected")
     except body.BadBody as bad:
         return await _misread(exchange, bad)
-    await _understand(call, exchange, raw)
+    await _understand(exchange, raw, asked)
 
 
-def _understand(call: Call, exchange: Exchange, raw: bytes) -> Coroutine[Any, Any, None]:
+def _asked(call: Call, exchange: Exchange, raw: bytes) -> body.Asked:
+    """Raises BadBody."""
+    if len(raw) > call.env.max_request_size:
+        raise body.too_large()
+    return exchange.endpoint.asked(raw, call.headers.get(b"content-type", b""))
+
+
+def _understand(exchange: Exchange, raw: bytes, asked: body.Asked) -> Coroutine[Any, Any, None]:
     """What comes of a request with this body."""
     draft = exchange.draft
-    try:
-        if len(raw) > call.env.max_request_size:
-            raise body.too_large()
-        asked = exchange.endpoint.asked(raw, call.headers.get(b"content-type", b""))
-    except body.BadBody as bad:
-        return _misread(exchange, bad)
     draft.parse_ms = draft.elapsed_ms()
     draft.streaming = asked.stream
     exchange.accept(raw, asked)
@@ -216,7 +241,7 @@ async def _misread(exchange: Exchange, bad: body.BadBody) -> None:
 
 
 async def _turn_down(exchange: Exchange, bad: body.BadBody) -> None:
-    _fail(exchange.draft, bad.status, "validation", bad.message)
+    _fail(exchange.draft, bad.status, body.TIMED_OUT if bad.status == 504 else "validation", bad.message)
     await exchange.say(answers.error(bad.status, bad.message, bad.code, bad.param))
 
 

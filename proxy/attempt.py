@@ -18,7 +18,7 @@ from failover.tally import TALLY
 from failover.verdict import Judgement, Verdict
 from failover.window import Window
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy import disguise, metering, outgoing, reasons, refusals, secrecy, terminal, walk_log
+from proxy import beside, disguise, metering, outgoing, reasons, refusals, secrecy, terminal, walk_log
 from proxy.answers import JSON, Header
 from proxy.dialects.base import Untranslatable
 from proxy.exchange import BODILESS, Exchange
@@ -188,7 +188,8 @@ class Attempt(ABC):
         METER.touch_provider(self._provider.id)
         repair = self._tools.learned.of(self._provider.id, self._model.model_id) if self._heals else None
         try:
-            request = self._build(repair)
+            large = len(self._exchange.raw) > beside.LARGE
+            request = await beside.run(self._build, repair) if large else self._build(repair)
         except Untranslatable as problem:
             return self._failed(Failure("internal", f"request could not be translated: {problem}"))
         except Exception as problem:

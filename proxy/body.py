@@ -4,16 +4,21 @@ The JSON is decoded one level deep; every member stays the bytes that came. Of a
 last one counts, for routing and for the provider alike.
 """
 
+import asyncio
+import time
 from collections.abc import Mapping
 
 import msgspec
 
 from proxy.answers import INVALID_BODY, INVALID_VALUE, MISSING_PARAMETER, TOO_LARGE
-from proxy.exchange import Receive
+from proxy.exchange import OVERALL_FACTOR, STREAM_FACTOR, Receive
 from proxy.multipart import Form
 
 Members = dict[str, msgspec.Raw]
 
+TIMED_OUT = "failover_timeout"
+LONGEST = OVERALL_FACTOR * STREAM_FACTOR
+"""Times ``request_timeout`` that a body may take: before it is read nobody knows that no stream is wanted."""
 #: Characters of a model name (v1-api 6.2), and how many of a longer one the log keeps.
 MODEL_LIMIT, MODEL_KEPT = 512, 64
 
@@ -62,6 +67,10 @@ def too_large() -> BadBody:
     return BadBody(413, "request body too large", TOO_LARGE)
 
 
+def _late() -> BadBody:
+    return BadBody(504, "request timed out while its body was being received", TIMED_OUT)
+
+
 def _unreadable() -> BadBody:
     return BadBody(400, "failed to read request body", INVALID_BODY)
 
@@ -72,10 +81,20 @@ def announced(headers: Mapping[bytes, bytes]) -> int | None:
     return int(value) if value and value.isdigit() else None
 
 
-async def read(receive: Receive, length: int | None, limit: int) -> bytes:
-    """The whole body, at most *limit* bytes; *length* is the announced one. Raises BadBody, ClientGone."""
+async def read(receive: Receive, length: int | None, limit: int, *, until: float) -> bytes:
+    """The whole body, at most *limit* bytes and not after *until* (monotonic); *length* is the announced one. Raises
+    BadBody, ClientGone.
+    """
     if length is not None and length > limit:
         raise too_large()
+    try:
+        async with asyncio.timeout(until - time.monotonic()):
+            return await _read(receive, length, limit)
+    except TimeoutError:
+        raise _late() from None
+
+
+async def _read(receive: Receive, length: int | None, limit: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while True:

@@ -8,7 +8,7 @@ import msgspec
 
 from failover.resolve import Candidate
 from providers.upstream.interface import UpstreamError
-from proxy import answers, body, reasons, refusals, terminal, walk
+from proxy import answers, beside, body, reasons, refusals, terminal, walk
 from proxy.answers import Answer
 from proxy.body import BadBody
 from proxy.dialects import messages
@@ -28,8 +28,10 @@ ANSWER_CAP = 1024 * 1024
 async def serve(exchange: Exchange, limit: int, resolve: Callable[[Exchange], Awaitable[bool]]) -> None:
     """Answer the client; at most *limit* bytes are read of it. Raises CancelledError."""
     try:
-        raw = await body.read(exchange.receive, body.announced(dict(exchange.scope["headers"])), limit)
-        asked = exchange.endpoint.parse(raw)
+        until = exchange.draft.arrival + body.LONGEST * exchange.policy.request_timeout
+        raw = await body.read(exchange.receive, body.announced(dict(exchange.scope["headers"])), limit, until=until)
+        large = len(raw) > beside.LARGE
+        asked = await beside.run(exchange.endpoint.parse, raw) if large else exchange.endpoint.parse(raw)
     except body.ClientGone:
         return
     except BadBody as bad:
@@ -42,8 +44,9 @@ async def serve(exchange: Exchange, limit: int, resolve: Callable[[Exchange], Aw
     assert exchange.resolution is not None
     first = exchange.resolution.candidates[0]
     if native(exchange.endpoint.dialect, first) is None:
-        counted = msgspec.json.encode({"input_tokens": messages.count.input_tokens(exchange.own)})
-        return await exchange.answer(200, counted)
+        count = messages.count.input_tokens
+        tokens = await beside.run(count, exchange.own) if large else count(exchange.own)
+        return await exchange.answer(200, msgspec.json.encode({"input_tokens": tokens}))
     answer = await _asked(exchange, first)
     if 200 <= answer.status < 300:
         await exchange.answer(answer.status, answer.body, answer.headers)

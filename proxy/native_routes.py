@@ -36,9 +36,10 @@ _UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 
 
 class Caller(Asker, Protocol):
-    """A request behind gate 2. *answered*: an answer was begun."""
+    """A request behind gate 2. *arrival*: monotonic time. *answered*: an answer was begun."""
 
     answered: bool
+    arrival: float
     env: Environment
     headers: dict[bytes, bytes]
     receive: Receive
@@ -62,7 +63,8 @@ async def serve(call: Caller, key: KeyRow, catalogue: Catalogue) -> None:
         native_plan.no_socket(call.headers)
         asked = native_plan.read(scope.get("raw_path") or scope["path"].encode(), own)
         provider = native_plan.choose(asked, catalogue, own, key.allowed)
-        sent = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size)
+        until = call.arrival + body.LONGEST * call.opts[settings.REQUEST_TIMEOUT]
+        sent = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size, until=until)
         secret = await _key(provider)
     except Refused as refused:
         return await call.say(refused.answer)

@@ -12,6 +12,7 @@ Answers go through :class:`modelhotel.ops.cycle.Cycle`, and one timer per connec
 it fires, not made anew for every request.
 """
 
+import asyncio
 import urllib.parse
 from typing import Any, cast
 
@@ -27,6 +28,10 @@ BODY_HIGH = 64 * 1024
 """Bytes of a request body that wait for the application before the socket is paused."""
 PIPELINE = 32
 """Requests that wait for the answers before them until the socket is paused."""
+PATIENCE = 30.0
+"""Seconds between two looks at a connection: a head that is not whole within two of them, or a body of which nothing
+came between them, ends it. Nobody was asked for a key by then.
+"""
 LINGER_SECONDS = 5.0
 """How long the body of a request whose answer was the last one is read past, unless the client closes before."""
 MISSES = 4
@@ -42,6 +47,10 @@ _INVALID = "Invalid HTTP request received."
 _TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"content-length: 25\r\nconnection: close\r\n\r\nrequest headers too large"
+)
+_TOO_SLOW = (
+    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 24\r\nconnection: close\r\n\r\nrequest came too slowly\n"
 )
 
 
@@ -64,6 +73,33 @@ class Connection(HttpToolsProtocol):
         self._misses = 0  # heads in a row that were learned and did not come again
         self._due = 0  # bytes of a body whose head was not parsed
         self._lingering = False  # what comes is read past
+        self._in_head = True  # the head of the next request has begun, or nothing ever came
+        self._pieces = 0  # of bodies that came behind their heads
+        self._seen: tuple[int, int] | None = None  # heads and pieces at the last look, where the client was due
+        self._look: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._look = self.loop.call_later(PATIENCE, self._watch)
+
+    def _watch(self) -> None:
+        """Whoever keeps us waiting is not waited for any longer (RFC 9110, 15.5.9)."""
+        if self.transport.is_closing():
+            return
+        self._look = self.loop.call_later(PATIENCE, self._watch)
+        running = self._running
+        if running is None or running.response_complete:
+            seen = (self._heads, int(not self._between)) if self._in_head else None
+        else:  # its body, unless it is answered already or others wait behind it
+            due = running is self.cycle and running.more_body and not running.response_started
+            seen = (self._heads, self._pieces) if due and not self.flow.read_paused else None
+        if seen is None or seen != self._seen:
+            self._seen = seen
+            return
+        self._leave()
+        if not (self._in_head and self._between):  # something came
+            self.transport.write(_TOO_SLOW)
+        self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         if self._lingering:
@@ -153,12 +189,14 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._between = False
+        self._in_head = True
         self._known = None
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         parser, scope = self.parser, self.scope
         self._heads += 1
+        self._in_head = False
         if self._quiet > HEAD_LIMIT and sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT:
             raise ValueError("head over the limit")
         method = parser.get_method()
@@ -219,6 +257,7 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._quiet = 0
+        self._pieces += 1
         cycle = self.cycle
         if cycle is None or self._offered or cycle.response_complete:
             return
@@ -297,5 +336,7 @@ class Connection(HttpToolsProtocol):
             running.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._look is not None:
+            self._look.cancel()
         self._leave()  # uvicorn tells the last request read, which may be one that waits
         super().connection_lost(exc)

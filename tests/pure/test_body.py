@@ -1,6 +1,8 @@
 """The request body: limits while reading, one parse, the checks routing needs."""
 
+import asyncio
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -27,43 +29,58 @@ def receiving(*messages):
     return receive
 
 
+async def read(receive, length, *, seconds=60.0):
+    return await body.read(receive, length, LIMIT, until=time.monotonic() + seconds)
+
+
 def piece(data, more=True):
     return {"type": "http.request", "body": data, "more_body": more}
 
 
 async def test_the_pieces_of_a_body_are_joined():
-    assert await body.read(receiving(piece(b"ab"), piece(b"cd"), piece(b"", False)), None, LIMIT) == b"abcd"
-    assert await body.read(receiving(piece(b"abcd", False)), 4, LIMIT) == b"abcd"
+    assert await read(receiving(piece(b"ab"), piece(b"cd"), piece(b"", False)), None) == b"abcd"
+    assert await read(receiving(piece(b"abcd", False)), 4) == b"abcd"
 
 
 async def test_a_body_announced_as_too_large_is_refused_unread():
     receive = receiving()
     with pytest.raises(BadBody) as refused:
-        await body.read(receive, LIMIT + 1, LIMIT)
+        await read(receive, LIMIT + 1)
     assert (refused.value.status, refused.value.message, receive.taken) == (413, "request body too large", 0)
 
 
 async def test_a_body_without_a_length_is_refused_at_the_first_byte_over_the_limit():
     receive = receiving(piece(b"x" * LIMIT), piece(b"x"), piece(b"x" * 50, False))
     with pytest.raises(BadBody, match="too large"):
-        await body.read(receive, None, LIMIT)
+        await read(receive, None)
     assert receive.taken == 2
 
 
 async def test_a_body_of_exactly_the_limit_passes():
-    assert len(await body.read(receiving(piece(b"x" * LIMIT, False)), LIMIT, LIMIT)) == LIMIT
+    assert len(await read(receiving(piece(b"x" * LIMIT, False)), LIMIT)) == LIMIT
 
 
 async def test_a_body_that_breaks_off_is_unreadable():
     with pytest.raises(BadBody, match="failed to read request body"):
-        await body.read(receiving(piece(b"x"), OSError("reset")), None, LIMIT)
+        await read(receiving(piece(b"x"), OSError("reset")), None)
     with pytest.raises(BadBody, match="failed to read request body"):
-        await body.read(receiving(piece(b"x", False)), 2, LIMIT)
+        await read(receiving(piece(b"x", False)), 2)
+
+
+@pytest.mark.parametrize("seconds", [0.01, -1.0])
+async def test_a_body_that_does_not_come_in_time_is_given_up(seconds):
+    async def receive():
+        await asyncio.Event().wait()
+
+    with pytest.raises(BadBody) as late:
+        await read(receive, 2, seconds=seconds)
+    text = "request timed out while its body was being received"
+    assert (late.value.status, late.value.message, late.value.code) == (504, text, "failover_timeout")
 
 
 async def test_a_client_that_leaves_while_sending_is_gone():
     with pytest.raises(ClientGone):
-        await body.read(receiving(piece(b"x"), {"type": "http.disconnect"}), 2, LIMIT)
+        await read(receiving(piece(b"x"), {"type": "http.disconnect"}), 2)
 
 
 @pytest.mark.parametrize(
