@@ -53,6 +53,8 @@ def everyday(
 
 def _make(table: RoutingTable, name: str, keyring: Keyring) -> _Everyday | None:
     """For the canonical spellings only, so that clients can not make it grow."""
+    if "/" in name and not name.startswith(GROUP_PREFIX):
+        return None  # a model of a provider, whatever groups are called
     group = table.groups.get(name.removeprefix(GROUP_PREFIX))
     if group is None or not group.calm:
         return None

@@ -103,6 +103,17 @@ async def test_direct_addressing_splits_at_the_first_slash():
     assert (found.label, found.group, found.group_name) == ("OpenRouter/z-ai/glm-4.6", False, None)
 
 
+async def test_a_group_that_is_called_like_a_model_of_a_provider_is_not_in_its_way():
+    """routing A1, A3.1: only ``hotel/`` asks for a group with a ``/`` in its name."""
+    lower = provider("openrouter", 1.0)
+    mine = model(lower, "m")
+    routing = table(lower, P2, mine, M2, Stored("openrouter/m", [M2.id]), Stored("team/fast", [M2.id]))
+    for _ in range(2):
+        assert [c.model for c in (await ask("openrouter/m", routing)).candidates] == [mine]
+        assert [c.model for c in (await ask("hotel/openrouter/m", routing)).candidates] == [M2]
+        assert await answer("team/fast", routing) == (404, "provider not found: team")
+
+
 @pytest.mark.parametrize("name", ["my-provider/m1", "my provider/m1"])
 async def test_a_provider_is_reached_by_name_and_by_routing_name(name):
     """routing 8"""
