@@ -17,7 +17,7 @@ from providers.cache import ModelRow
 from proxy.exchange import Exchange
 from proxy.keys import KeyRow, close_connection, write_counters
 from proxy.limits.gate import LIMITER
-from proxy.usage import Usage
+from proxy.usage import MAX_COUNT, Usage
 
 #: Seconds between two writes.
 INTERVAL = 1.0
@@ -184,14 +184,31 @@ def charge(exchange: Exchange, model: ModelRow, usage: Usage | None, delivered: 
     """
     draft = exchange.draft
     reported = usage or NOTHING
-    draft.tokens_prompt += reported.prompt
-    draft.tokens_completion += reported.completion
-    draft.tokens_completion_reasoning += reported.reasoning
-    draft.tokens_prompt_cache_hit += reported.cache_hit
-    draft.tokens_prompt_cache_miss += reported.cache_miss
-    _add_cost(exchange, cost(model, reported, searches))
+    kept = reported
+    if reported.prompt >= MAX_COUNT or reported.completion >= MAX_COUNT:
+        kept = _believable(reported, model)
+    draft.tokens_prompt += kept.prompt
+    draft.tokens_completion += kept.completion
+    draft.tokens_completion_reasoning += kept.reasoning
+    draft.tokens_prompt_cache_hit += kept.cache_hit
+    draft.tokens_prompt_cache_miss += kept.cache_miss
+    _add_cost(exchange, cost(model, kept, searches))
     prompt, completion = _estimated(exchange, reported, delivered)
     _count(exchange.key, prompt + completion)
+
+
+def _believable(reported: Usage, model: ModelRow) -> Usage:
+    """What the row and the cost get of counts of which one is absurd: 0 in its place (operations 4.5)."""
+    log.warning("tokens: absurd usage reported", extra={"attrs": {"model": model.model_id}})
+    prompt, completion = reported.prompt < MAX_COUNT, reported.completion < MAX_COUNT
+    return Usage(
+        reported.prompt if prompt else 0,
+        reported.completion if completion else 0,
+        reported.reasoning if completion else 0,
+        reported.cache_hit if prompt else 0,
+        reported.cache_miss if prompt else 0,
+        reported.cached,
+    )
 
 
 def billed(exchange: Exchange, usage: Usage | None, delivered: int) -> Usage:

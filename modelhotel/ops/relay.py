@@ -2,8 +2,12 @@
 
 Sending never blocks: messages wait in a bounded queue and two threads talk to Redis. Redis is only a helper here.
 While it is away processes find changes by their own look at the versions, and what could not be sent is dropped.
+
+Only who tells of changed tables waits, until every process that got the message has read them: an edit is in force
+everywhere before it is answered. One that hangs is waited for :data:`PATIENCE`; it finds the change by itself.
 """
 
+import itertools
 import logging
 import secrets
 import threading
@@ -21,6 +25,8 @@ from modelhotel.core import events
 QUEUE = 10_000
 #: A message older than this is not worth sending any more (seconds).
 STALE = 10.0
+#: How long a change of tables waits for the others to be in force there (seconds).
+PATIENCE = 1.0
 #: One warning per this many seconds while Redis is away.
 WARN_EVERY = 60.0
 _RETRY = 0.5
@@ -36,6 +42,33 @@ class Message(msgspec.Struct, array_like=True):
     body: msgspec.Raw
 
 
+class _Wait:
+    """For those who got one message. They may answer before it is known how many they are."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._others: int | None = None
+        self._answered = 0
+        self._over = threading.Event()
+
+    def sent(self, others: int) -> None:
+        with self._lock:
+            self._others = others
+            self._look()
+
+    def answered(self) -> None:
+        with self._lock:
+            self._answered += 1
+            self._look()
+
+    def _look(self) -> None:
+        if self._others is not None and self._answered >= self._others:
+            self._over.set()
+
+    def until_all(self, seconds: float) -> bool:
+        return self._over.wait(seconds)
+
+
 class Relay:
     """*behind* re-reads what may have been missed; it runs after every (re)connect, in the listener's thread."""
 
@@ -44,7 +77,9 @@ class Relay:
         self._channel = channel
         self._behind = behind
         self._me = secrets.token_hex(8)
-        self._queue: deque[tuple[float, bytes]] = deque(maxlen=QUEUE)
+        self._queue: deque[tuple[float, bytes, _Wait | None]] = deque(maxlen=QUEUE)
+        self._waits: dict[int, _Wait] = {}
+        self._numbers = itertools.count()
         self._wake = threading.Event()
         self._stopping = False
         self._threads: list[threading.Thread] = []
@@ -53,19 +88,35 @@ class Relay:
         self._on_connect: list[Callable[[], None]] = []
         self._inbound: events.Event | None = None
         self._leave: Callable[[], None] = lambda: None
-        self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {"event": self._event, "tables": self._tables}
+        self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {
+            "event": self._event,
+            "tables": self._tables,
+            "read": self._read,
+        }
         self.connected = threading.Event()
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def send(self, topic: str, body: object) -> None:
         """To every other process. Never blocks, never raises for Redis' sake."""
+        self._send(topic, body, None)
+
+    def _send(self, topic: str, body: object, wait: _Wait | None) -> None:
         message = Message(self._me, topic, msgspec.Raw(msgspec.json.encode(body)))
-        self._queue.append((time.monotonic(), msgspec.json.encode(message)))
+        self._queue.append((time.monotonic(), msgspec.json.encode(message), wait))
         self._wake.set()
 
     def announce(self, tables: Iterable[str]) -> None:
-        self.send("tables", list(tables))
+        """Tell of changed *tables*, and wait until they are in force in the others; not for long, not without Redis."""
+        number, wait = next(self._numbers), _Wait()
+        self._waits[number] = wait
+        try:
+            self._send("tables", [self._me, number, list(tables)], wait)
+            # A change made while a message is handled would wait for answers that nobody reads.
+            if self.connected.is_set() and threading.current_thread() not in self._threads:
+                wait.until_all(PATIENCE)
+        finally:
+            del self._waits[number]
 
     def on(self, topic: str, handle: Callable[[msgspec.Raw], None]) -> None:
         """*handle* is called in the listener's thread for what other processes send under *topic*."""
@@ -99,7 +150,15 @@ class Relay:
 
     def _tables(self, body: msgspec.Raw) -> None:
         # Versions tell what is behind; the watcher may have seen it already.
-        self._revalidate()
+        if self._revalidate():
+            told_by, number, _ = msgspec.json.decode(body)
+            self.send("read", [told_by, number])
+
+    def _read(self, body: msgspec.Raw) -> None:
+        told_by, number = msgspec.json.decode(body)
+        wait = self._waits.get(number) if told_by == self._me else None
+        if wait is not None:
+            wait.answered()
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -170,11 +229,13 @@ class Relay:
                 self._receive(message["data"])
                 close_old_connections()
 
-    def _revalidate(self) -> None:
+    def _revalidate(self) -> bool:
         try:
             self._behind()
+            return True
         except Exception as problem:  # the watcher repeats it within a second
             log.warning("relay: not revalidated", extra={"attrs": {"reason": type(problem).__name__}})
+            return False
 
     def _send_all(self) -> None:
         client = self._client()
@@ -182,10 +243,12 @@ class Relay:
             self._wake.wait(1.0)
             self._wake.clear()
             while self._queue:
-                born, data = self._queue[0]
+                born, data, wait = self._queue[0]
                 if time.monotonic() - born <= STALE:
                     try:
-                        client.publish(self._channel, data)
+                        got = client.publish(self._channel, data)
+                        if wait is not None:
+                            wait.sent(got - 1)  # this process listens too
                     except (redis.RedisError, OSError) as problem:
                         self._away(problem)
                         if self._stopping:

@@ -204,6 +204,17 @@ def test_an_edit_through_one_node_governs_requests_of_the_other_within_a_second(
         within_a_second(beta, made["key"], "401")
 
 
+def test_an_edit_through_one_node_is_in_force_in_the_other_before_it_is_answered(pair: tuple[Product, Product, str]):
+    alpha, beta, token = pair
+    for number in range(20):
+        here, there = (alpha, beta) if number % 2 else (beta, alpha)
+        made = here.api("POST", "/api/virtual-keys", token=token, json={"name": f"at-once-{number}"}).json()
+        auth = {"Authorization": f"Bearer {made['key']}"}
+        assert there.http.get(f"{there.url}/v1/models", headers=auth).status_code == 200
+        assert here.api("DELETE", f"/api/virtual-keys/{made['id']}", token=token).status_code in (200, 204)
+        assert there.http.get(f"{there.url}/v1/models", headers=auth).status_code == 401
+
+
 def test_one_node_of_all_sweeps_and_both_tell_of_it(pair: tuple[Product, Product, str]):
     """part of operations 16.2 row 6. Each sweep asks a provider once, however many nodes there are."""
     alpha, beta, token = pair

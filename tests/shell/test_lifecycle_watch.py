@@ -117,7 +117,65 @@ class TestRelay:
         assert other.connected.wait(5)
         assert looks.count == 1, "the first look comes with the connection"
         other.announce(["settings"])
-        assert eventually(lambda: looks.count == 2)
+        assert looks.count == 2, "the change is in force there before the one who made it goes on"
+
+    def test_a_change_waits_for_everyone_who_has_to_read_it(self, start: Callable[..., Relay]):
+        read: list[str] = []
+        first, hold = threading.Event(), threading.Event()
+
+        def slowly() -> None:
+            if first.is_set():
+                assert hold.wait(5)
+                read.append("slow")
+            first.set()
+
+        here = start()
+        for behind in (slowly, lambda: read.append("quick")):
+            assert start(behind=behind).connected.wait(5)
+        assert here.connected.wait(5)
+        assert eventually(lambda: first.is_set() and read == ["quick"])
+        threading.Timer(0.1, hold.set).start()
+        here.announce(["keys"])
+        assert sorted(read) == ["quick", "quick", "slow"]
+
+    def test_one_who_hangs_or_can_not_read_is_not_waited_for_longer_than_that(
+        self, start: Callable[..., Relay], monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(relays, "PATIENCE", 0.2)
+        looks = Looks()
+        here, other = start(), start(behind=looks)
+        assert here.connected.wait(5)
+        assert other.connected.wait(5)
+        assert eventually(lambda: looks.count == 1)
+        looks.problem = RuntimeError("no database")
+        began = time.monotonic()
+        here.announce(["keys"])
+        assert 0.2 <= time.monotonic() - began < 1.0 * slower()
+        assert here._waits == {}
+
+    def test_nobody_is_waited_for_where_nobody_listens_or_redis_is_away(self, start: Callable[..., Relay]):
+        alone, away = start(), start("redis://127.0.0.1:9/0")
+        assert alone.connected.wait(5)
+        for relay in (alone, away):
+            began = time.monotonic()
+            relay.announce(["keys"])
+            assert time.monotonic() - began < 0.5 * slower()
+
+    def test_a_change_made_while_a_message_is_handled_does_not_wait_for_itself(self, start: Callable[..., Relay]):
+        here, other = start(), start()
+        done: list[float] = []
+
+        def change(_: object) -> None:
+            began = time.monotonic()
+            here.announce(["keys"])
+            done.append(time.monotonic() - began)
+
+        here.on("note", change)
+        assert here.connected.wait(5)
+        assert other.connected.wait(5)
+        other.send("note", 1)
+        assert eventually(lambda: done)
+        assert done[0] < 0.5 * slower()
 
     def test_publishing_does_not_wait_for_a_redis_that_is_away(self, start: Callable[..., Relay]):
         start("redis://127.0.0.1:9/0")

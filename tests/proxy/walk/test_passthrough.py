@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proxy import passthrough, relayed
+from proxy.usage import MAX_COUNT
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import (
     FakeProvider,
@@ -126,6 +127,18 @@ async def test_usage_is_read_in_every_spelling_and_estimated_only_for_the_counte
     provider_a.script(reply(200, embeddings(usage=usage)))
     assert (await ab.embed(given="é234")).status == 200 and len("é234a".encode()) == 6
     assert (ab.row.tokens_prompt, ab.row.tokens_completion, ab.charged) == (prompt, completion, charged)
+
+
+@pytest.mark.parametrize("absurd", [3_000_000_000, 10**30, "9" * 30])
+async def test_an_absurd_count_is_0_in_the_row_with_a_warning(
+    ab: Stage, provider_a: FakeProvider, caplog: pytest.LogCaptureFixture, absurd: Any
+):
+    """operations 4.5, v1-api 10.7"""
+    provider_a.script(reply(200, embeddings(usage={"prompt_tokens": absurd, "completion_tokens": 3})))
+    assert (await ab.embed()).status == 200
+    assert (ab.row.tokens_prompt, ab.row.tokens_completion, ab.row.cost_usd) == (0, 3, None)
+    assert ab.charged == MAX_COUNT + 3
+    assert [record.name for record in caplog.records if "absurd" in record.getMessage()] == ["tokens"]
 
 
 @pytest.mark.parametrize(
