@@ -1,0 +1,246 @@
+"""Realistic bodies of every vendor through the whole product, field by field, for clients of three dialects.
+
+Each vendor module says which documentation its bodies are shaped after. What is driven is the real path: the ASGI
+application, the walk, the upstream client, and a loopback server that plays the vendor.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from providers.kinds.openai import OpenAI
+from tests.proxy.asgi import Answer
+from tests.proxy.walk.stage import Stage
+from tests.shapes import deepseek, joined
+from tests.shapes.asked import RICH
+from tests.shapes.table import (
+    DONE,
+    Break,
+    Fault,
+    Row,
+    Shape,
+    Vendor,
+    compact,
+    message,
+    normal,
+    payloads,
+    response,
+    split,
+)
+from tests.upstream.server import Behaviour, FakeProvider, events, reply
+
+VENDORS: dict[str, Vendor] = {
+    "deepseek": deepseek.VENDOR,
+}
+KEY = "sk-vendor-key-0001"
+USER = [{"role": "user", "content": "hi"}]
+#: What a client of each dialect sends, and where.
+ASKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/chat/completions", {"messages": USER}),
+    "messages": ("/messages", {"max_tokens": 1000, "messages": USER}),
+    "responses": ("/responses", {"input": "hi"}),
+}
+
+
+def every(of: str) -> list[Any]:
+    """(vendor, one of its table *of*), named."""
+    return [
+        pytest.param(vendor, case, id=f"{name} {key}")
+        for name, vendor in VENDORS.items()
+        for key, case in getattr(vendor, of).items()
+    ]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeProvider]:
+    with FakeProvider() as made:
+        yield made
+
+
+@pytest.fixture
+def upstream(server: FakeProvider) -> FakeProvider:
+    server.forget()
+    return server
+
+
+class House:
+    """The stage with one vendor on it."""
+
+    def __init__(self, stage: Stage, upstream: FakeProvider, vendor: Vendor) -> None:
+        self.stage, self.vendor, self.upstream = stage, vendor, upstream
+        stage.member("V", upstream.origin + vendor.base, kind=vendor.kind, model=vendor.model, key=KEY)
+
+    async def ask(self, dialect: str, *, stream: bool = False, **more: Any) -> Answer:
+        path, body = ASKS[dialect]
+        if stream:
+            more["stream"] = True
+        return await self.stage.say(path, "V/" + self.vendor.model, **body, **more)
+
+    @property
+    def told(self) -> str:
+        """The model that a translated answer names."""
+        return self.vendor.model_told or self.vendor.model
+
+    @property
+    def row(self) -> Row:
+        row = self.stage.row
+        return Row(
+            row.tokens_prompt,
+            row.tokens_completion,
+            row.tokens_completion_reasoning,
+            row.tokens_prompt_cache_hit,
+            row.tokens_prompt_cache_miss,
+        )
+
+
+def played(shape: Shape, *, stream: bool) -> Behaviour:
+    return events(*shape.frames) if stream else reply(200, shape.lead + compact(shape.whole))
+
+
+@pytest.fixture
+def house(
+    stage: Stage, upstream: FakeProvider, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> House:
+    vendor: Vendor = request.getfixturevalue("vendor")
+    if vendor.native == "responses":  # the loopback server stands for api.openai.com
+        monkeypatch.setattr(OpenAI, "native_responses", lambda self, base_url: base_url == upstream.url)
+    return House(stage, upstream, vendor)
+
+
+def answered(house: House, shape: Shape, dialect: str) -> Any:
+    """The whole answer that a client of *dialect* is to get."""
+    if dialect == "chat":
+        return normal(shape.chat or shape.whole)
+    if dialect == "messages":
+        return message(house.told, shape)
+    return response(house.told, shape)
+
+
+@pytest.mark.parametrize("dialect", list(ASKS))
+@pytest.mark.parametrize(("vendor", "shape"), every("shapes"))
+async def test_a_whole_answer(house: House, vendor: Vendor, shape: Shape, dialect: str):
+    house.upstream.script(played(shape, stream=False))
+    got = await house.ask(dialect)
+    assert (got.status, got.header("content-type")) == (200, "application/json")
+    if dialect in (vendor.native, vendor.own) and shape.chat is None:
+        assert got.body == shape.lead + compact(shape.whole)
+    else:
+        assert normal(got.body) == answered(house, shape, dialect)
+    assert house.row == shape.row
+    assert house.stage.trail == [(0, "V", 200, None, "success")]
+
+
+@pytest.mark.parametrize("dialect", list(ASKS))
+@pytest.mark.parametrize(("vendor", "shape"), every("shapes"))
+async def test_a_stream(house: House, vendor: Vendor, shape: Shape, dialect: str):
+    """Joined, it is the whole answer."""
+    house.upstream.script(played(shape, stream=True))
+    more = {"stream_options": {"include_usage": True}} if dialect == "chat" else {}
+    got = await house.ask(dialect, stream=True, **more)
+    assert (got.status, got.header("content-type"), got.complete) == (200, "text/event-stream", True)
+    if dialect in (vendor.native, vendor.own):
+        assert split(got.body) == passed(shape)
+    if dialect != vendor.native:
+        whole = getattr(joined, dialect)(got.body)
+        wanted = answered(house, shape, dialect)
+        assert normal(whole) == (joined.core(wanted) if dialect == "chat" else wanted)
+    assert (house.row, house.stage.row.state) == (shape.row, "completed")
+    assert house.stage.trail == [(0, "V", 200, None, "success")]
+
+
+def passed(shape: Shape, *, usage: bool = True) -> list[bytes]:
+    """The frames that a client of the vendor's own dialect gets."""
+    places = [at for at in range(len(shape.frames)) if usage or at != shape.usage_at]
+    kept = [shape.changed.get(at, shape.frames[at]) for at in places]
+    return [frame for frame in kept if frame is not None]
+
+
+@pytest.mark.parametrize(("vendor", "shape"), [case for case in every("shapes") if case.values[1].usage_at is not None])
+async def test_who_did_not_ask_gets_no_frame_of_usage_alone(house: House, vendor: Vendor, shape: Shape):
+    """v1-api 10.4"""
+    house.upstream.script(played(shape, stream=True))
+    got = await house.ask("chat", stream=True)
+    assert split(got.body) == passed(shape, usage=False)
+    assert house.row == shape.row
+
+
+def error_body(dialect: str, fault: Fault, said: str) -> dict[str, Any]:
+    if dialect == "messages":
+        return {"type": "error", "error": {"type": fault.anthropic, "message": said}}
+    return {"error": {"message": said, "type": fault.type, "param": fault.param, "code": fault.code}}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "stream"), [("chat", False), ("chat", True), ("messages", False), ("responses", False)]
+)
+@pytest.mark.parametrize(("vendor", "fault"), every("faults"))
+async def test_a_refusal(house: House, vendor: Vendor, fault: Fault, dialect: str, stream: bool):
+    house.upstream.script(reply(fault.status, fault.body, headers=fault.headers))
+    got = await house.ask(dialect, stream=stream)
+    assert (got.status, got.header("content-type")) == (fault.answered or fault.status, "application/json")
+    if not fault.said and same_shape(vendor, dialect):
+        assert got.json == fault.body
+    else:
+        assert got.json == error_body(dialect, fault, fault.said or fault.message)
+    assert got.header("retry-after") == fault.retry_after
+    assert not [name for name, _ in got.headers if name in fault.headers and name != "retry-after"]
+    row = house.stage.row
+    assert (row.status_code, row.error_kind, len(house.upstream.calls)) == (got.status, fault.kind, fault.asked)
+    assert house.stage.trail == [(at, "V", fault.status, fault.kind, fault.verdict) for at in range(fault.asked)]
+    assert house.stage.state("V") == ("open" if fault.opens else "closed")
+    if not fault.opens:
+        assert house.stage.fails("V", vendor.model) == (fault.asked if fault.verdict == "charge" else 0)
+    assert (row.tokens_prompt, row.tokens_completion) == (0, 0)
+
+
+def same_shape(vendor: Vendor, dialect: str) -> bool:
+    """Whether the client's error objects are the vendor's: chat and responses share theirs."""
+    return dialect == vendor.own or dialect == vendor.native or (vendor.own, dialect) == ("chat", "responses")
+
+
+@pytest.mark.parametrize("dialect", list(ASKS))
+@pytest.mark.parametrize(("vendor", "broken"), every("breaks"))
+async def test_a_stream_that_ends_with_the_vendors_error(house: House, vendor: Vendor, broken: Break, dialect: str):
+    house.upstream.script(events(*broken.frames, DONE))
+    got = await house.ask(dialect, stream=True)
+    assert got.status == 200
+    last = split(got.body)[-1]
+    if dialect == vendor.native:
+        assert last == broken.native
+    elif dialect == "chat":
+        assert last == broken.chat
+    elif dialect == "messages":
+        assert payloads(last) == [{"type": "error", "error": {"type": broken.type, "message": broken.message}}]
+    else:
+        (end,) = payloads(last)
+        assert (end["type"], end["response"]["status"]) == ("response.failed", "failed")
+        assert end["response"]["error"] == {"code": broken.code, "message": broken.message}
+    row = house.stage.row
+    assert (row.state, row.status_code, row.error_kind) == ("failed", 0, "provider_error")
+    assert broken.message in (row.error_message or "")
+    assert house.stage.trail == [(0, "V", 200, "provider_error", "charge")]
+    assert house.stage.fails("V", vendor.model) == 1
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+async def test_the_rich_request(house: House, vendor: Vendor):
+    """Member by member, and nothing besides; numbers keep their digits."""
+    house.upstream.script(played(vendor.shapes["text"], stream=True))
+    got = await house.stage.say("/chat/completions", "V/" + vendor.model, **RICH)
+    assert got.status == 200
+    (call,) = house.upstream.calls
+    assert (call.method, call.target) == ("POST", vendor.stream_path or vendor.path)
+    assert call.json == vendor.sent
+    secrets = {name: call.headers[name] for name in AUTHENTICATION if name in call.headers}
+    assert (secrets, call.headers["content-type"]) == (vendor.sent_headers, "application/json")
+
+
+AUTHENTICATION = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "anthropic-version", "anthropic-beta")
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+async def test_where_whole_answers_are_asked_for(house: House, vendor: Vendor):
+    house.upstream.script(played(vendor.shapes["text"], stream=False))
+    await house.ask("chat")
+    assert [call.target for call in house.upstream.calls] == [vendor.path]
