@@ -17,7 +17,7 @@ def chat(body: bytes) -> Body:
     for chunk in payloads(body):
         usage = chunk.get("usage") or usage
         for choice in chunk["choices"]:
-            delta = choice["delta"]
+            delta = choice.get("delta") or {}
             for name in _TEXTS:
                 if delta.get(name):
                     assert finish is None, "said after the end"
@@ -26,7 +26,7 @@ def chat(body: bytes) -> Body:
                 made = calls.setdefault(piece["index"], {"function": {"name": "", "arguments": ""}})
                 for name, value in piece["function"].items():
                     made["function"][name] += value or ""
-                made |= {name: value for name, value in piece.items() if name not in ("index", "function")}
+                made |= {name: value for name, value in piece.items() if name not in ("index", "function") and value}
             finish = choice.get("finish_reason") or finish
     if calls:
         message["tool_calls"] = [calls[index] for index in range(len(calls))]

@@ -146,11 +146,11 @@ def gone(status: int, body: Body) -> Fault:
     return Fault(status, body, "provider_model_gone", "noop", said, "model_not_found", **_types(status))
 
 
-def busy(status: int, body: Body, retry_after: str, **headers: str) -> Fault:
-    """Asked once more after *retry_after* seconds, which the client is told too; the circuit is not charged."""
+def busy(status: int, body: Body, wait: str, **headers: str) -> Fault:
+    """Asked once more after *wait* seconds, which the client is told too; the circuit is not charged."""
     said = _told("the provider is at capacity; retry shortly", status)
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    more = {"headers": names, "retry_after": retry_after, "asked": 2, **_types(status)}
+    more = {"headers": names, "retry_after": wait, "asked": 2, **_types(status)}
     return Fault(status, body, "provider_saturated", "noop", said, "rate_limit_exceeded", **more)
 
 

@@ -12,7 +12,7 @@ import pytest
 from providers.kinds.openai import OpenAI
 from tests.proxy.asgi import Answer
 from tests.proxy.walk.stage import Stage
-from tests.shapes import deepseek, joined
+from tests.shapes import azure, deepseek, joined, ollama, openai, openrouter
 from tests.shapes.asked import RICH
 from tests.shapes.table import (
     DONE,
@@ -31,7 +31,11 @@ from tests.shapes.table import (
 from tests.upstream.server import Behaviour, FakeProvider, events, reply
 
 VENDORS: dict[str, Vendor] = {
+    "openai": openai.VENDOR,
+    "azure": azure.VENDOR,
     "deepseek": deepseek.VENDOR,
+    "ollama": ollama.VENDOR,
+    "openrouter": openrouter.VENDOR,
 }
 KEY = "sk-vendor-key-0001"
 USER = [{"role": "user", "content": "hi"}]
@@ -176,6 +180,8 @@ def error_body(dialect: str, fault: Fault, said: str) -> dict[str, Any]:
 )
 @pytest.mark.parametrize(("vendor", "fault"), every("faults"))
 async def test_a_refusal(house: House, vendor: Vendor, fault: Fault, dialect: str, stream: bool):
+    if stream and fault.status == 200:
+        pytest.skip("a whole answer only")
     house.upstream.script(reply(fault.status, fault.body, headers=fault.headers))
     got = await house.ask(dialect, stream=stream)
     assert (got.status, got.header("content-type")) == (fault.answered or fault.status, "application/json")
@@ -184,7 +190,8 @@ async def test_a_refusal(house: House, vendor: Vendor, fault: Fault, dialect: st
     else:
         assert got.json == error_body(dialect, fault, fault.said or fault.message)
     assert got.header("retry-after") == fault.retry_after
-    assert not [name for name, _ in got.headers if name in fault.headers and name != "retry-after"]
+    theirs = {(name, value) for name, value in fault.headers.items() if name != "retry-after"}
+    assert not theirs & set(got.headers)
     row = house.stage.row
     assert (row.status_code, row.error_kind, len(house.upstream.calls)) == (got.status, fault.kind, fault.asked)
     assert house.stage.trail == [(at, "V", fault.status, fault.kind, fault.verdict) for at in range(fault.asked)]
