@@ -13,7 +13,7 @@ from typing import Any
 
 Body = dict[str, Any]
 DONE = b"data: [DONE]\n\n"
-_OURS = re.compile(r"\b(chatcmpl-|msg_|resp_|rs_|fc_)[0-9a-f]{32}")
+_OURS = re.compile(r"(chatcmpl-|msg_|resp_|rs_|fc_)[0-9a-f]{32}")
 
 
 def compact(value: Any) -> bytes:
@@ -58,7 +58,7 @@ class Shape:
     usage_at: int | None = None
     incomplete: str | None = None  # why a response is incomplete
     lead: bytes = b""  # bytes before the whole body
-    native: Body | None = None  # what the client of the vendor's own dialect gets, where it is not *whole*
+    native_row: Row | None = None  # where the vendor's own dialect is metered otherwise (v1-api 12.6)
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,7 @@ class Vendor:
     native: str = ""
     own: str = "chat"  # the dialect it is spoken to in by a chat client
     model_told: str = ""  # the model that a translated answer names
+    dialects: tuple[str, ...] = ("chat", "messages", "responses")
     base: str = "/v1"
 
 

@@ -12,7 +12,16 @@ import pytest
 from providers.kinds.openai import OpenAI
 from tests.proxy.asgi import Answer
 from tests.proxy.walk.stage import Stage
-from tests.shapes import azure, deepseek, joined, ollama, openai, openrouter
+from tests.shapes import (
+    anthropic,
+    anthropic_chat,
+    azure,
+    deepseek,
+    joined,
+    ollama,
+    openai,
+    openrouter,
+)
 from tests.shapes.asked import RICH
 from tests.shapes.table import (
     DONE,
@@ -33,9 +42,11 @@ from tests.upstream.server import Behaviour, FakeProvider, events, reply
 VENDORS: dict[str, Vendor] = {
     "openai": openai.VENDOR,
     "azure": azure.VENDOR,
+    "anthropic": anthropic.VENDOR,
+    "anthropic chat": anthropic_chat.VENDOR,
     "deepseek": deepseek.VENDOR,
-    "ollama": ollama.VENDOR,
     "openrouter": openrouter.VENDOR,
+    "ollama": ollama.VENDOR,
 }
 KEY = "sk-vendor-key-0001"
 USER = [{"role": "user", "content": "hi"}]
@@ -45,15 +56,20 @@ ASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "messages": ("/messages", {"max_tokens": 1000, "messages": USER}),
     "responses": ("/responses", {"input": "hi"}),
 }
+AUTHENTICATION = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "anthropic-version", "anthropic-beta")
 
 
-def every(of: str) -> list[Any]:
-    """(vendor, one of its table *of*), named."""
+def every(of: str, *only: str) -> list[Any]:
+    """(vendor, one of its table *of*, a client's dialect), named; of *only* these dialects."""
     return [
-        pytest.param(vendor, case, id=f"{name} {key}")
+        pytest.param(vendor, case, dialect, id=f"{name}, {key}, {dialect}")
         for name, vendor in VENDORS.items()
         for key, case in getattr(vendor, of).items()
+        for dialect in only or vendor.dialects
     ]
+
+
+every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +98,6 @@ class House:
         return await self.stage.say(path, "V/" + self.vendor.model, **body, **more)
 
     @property
-    def told(self) -> str:
-        """The model that a translated answer names."""
-        return self.vendor.model_told or self.vendor.model
-
-    @property
     def row(self) -> Row:
         row = self.stage.row
         return Row(
@@ -98,45 +109,50 @@ class House:
         )
 
 
-def played(shape: Shape, *, stream: bool) -> Behaviour:
-    return events(*shape.frames) if stream else reply(200, shape.lead + compact(shape.whole))
-
-
 @pytest.fixture
-def house(
-    stage: Stage, upstream: FakeProvider, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> House:
-    vendor: Vendor = request.getfixturevalue("vendor")
+def house(stage: Stage, upstream: FakeProvider, vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> House:
     if vendor.native == "responses":  # the loopback server stands for api.openai.com
         monkeypatch.setattr(OpenAI, "native_responses", lambda self, base_url: base_url == upstream.url)
     return House(stage, upstream, vendor)
 
 
-def answered(house: House, shape: Shape, dialect: str) -> Any:
+def played(shape: Shape, *, stream: bool) -> Behaviour:
+    return events(*shape.frames) if stream else reply(200, shape.lead + compact(shape.whole))
+
+
+def answered(vendor: Vendor, shape: Shape, dialect: str) -> Any:
     """The whole answer that a client of *dialect* is to get."""
     if dialect == "chat":
         return normal(shape.chat or shape.whole)
-    if dialect == "messages":
-        return message(house.told, shape)
-    return response(house.told, shape)
+    return message(vendor.model, shape) if dialect == "messages" else response(vendor.model, shape)
 
 
-@pytest.mark.parametrize("dialect", list(ASKS))
-@pytest.mark.parametrize(("vendor", "shape"), every("shapes"))
+def passed(shape: Shape, *, usage: bool = True) -> list[bytes]:
+    """The frames that a client of the vendor's own dialect gets."""
+    places = [at for at in range(len(shape.frames)) if usage or at != shape.usage_at]
+    kept = [shape.changed.get(at, shape.frames[at]) for at in places]
+    return [frame for frame in kept if frame is not None]
+
+
+def metered(vendor: Vendor, shape: Shape, dialect: str) -> Row:
+    return (shape.native_row if dialect == vendor.native else None) or shape.row
+
+
+@pytest.mark.parametrize(("vendor", "shape", "dialect"), every("shapes"))
 async def test_a_whole_answer(house: House, vendor: Vendor, shape: Shape, dialect: str):
     house.upstream.script(played(shape, stream=False))
     got = await house.ask(dialect)
     assert (got.status, got.header("content-type")) == (200, "application/json")
-    if dialect in (vendor.native, vendor.own) and shape.chat is None:
+    if dialect == vendor.native or (dialect == vendor.own and shape.chat is None):
         assert got.body == shape.lead + compact(shape.whole)
     else:
-        assert normal(got.body) == answered(house, shape, dialect)
-    assert house.row == shape.row
+        assert normal(got.body) == answered(vendor, shape, dialect)
+    assert house.row == metered(vendor, shape, dialect)
     assert house.stage.trail == [(0, "V", 200, None, "success")]
+    assert [call.target for call in house.upstream.calls] == [vendor.path]
 
 
-@pytest.mark.parametrize("dialect", list(ASKS))
-@pytest.mark.parametrize(("vendor", "shape"), every("shapes"))
+@pytest.mark.parametrize(("vendor", "shape", "dialect"), every("shapes"))
 async def test_a_stream(house: House, vendor: Vendor, shape: Shape, dialect: str):
     """Joined, it is the whole answer."""
     house.upstream.script(played(shape, stream=True))
@@ -147,24 +163,21 @@ async def test_a_stream(house: House, vendor: Vendor, shape: Shape, dialect: str
         assert split(got.body) == passed(shape)
     if dialect != vendor.native:
         whole = getattr(joined, dialect)(got.body)
-        wanted = answered(house, shape, dialect)
+        wanted = answered(vendor, shape, dialect)
         assert normal(whole) == (joined.core(wanted) if dialect == "chat" else wanted)
-    assert (house.row, house.stage.row.state) == (shape.row, "completed")
+    assert (house.row, house.stage.row.state) == (metered(vendor, shape, dialect), "completed")
     assert house.stage.trail == [(0, "V", 200, None, "success")]
+    assert [call.target for call in house.upstream.calls] == [vendor.stream_path or vendor.path]
 
 
-def passed(shape: Shape, *, usage: bool = True) -> list[bytes]:
-    """The frames that a client of the vendor's own dialect gets."""
-    places = [at for at in range(len(shape.frames)) if usage or at != shape.usage_at]
-    kept = [shape.changed.get(at, shape.frames[at]) for at in places]
-    return [frame for frame in kept if frame is not None]
-
-
-@pytest.mark.parametrize(("vendor", "shape"), [case for case in every("shapes") if case.values[1].usage_at is not None])
-async def test_who_did_not_ask_gets_no_frame_of_usage_alone(house: House, vendor: Vendor, shape: Shape):
+@pytest.mark.parametrize(
+    ("vendor", "shape", "dialect"),
+    [case for case in every("shapes", "chat") if case.values[1].usage_at is not None],
+)
+async def test_who_did_not_ask_gets_no_frame_of_usage_alone(house: House, vendor: Vendor, shape: Shape, dialect: str):
     """v1-api 10.4"""
     house.upstream.script(played(shape, stream=True))
-    got = await house.ask("chat", stream=True)
+    got = await house.ask(dialect, stream=True)
     assert split(got.body) == passed(shape, usage=False)
     assert house.row == shape.row
 
@@ -175,10 +188,13 @@ def error_body(dialect: str, fault: Fault, said: str) -> dict[str, Any]:
     return {"error": {"message": said, "type": fault.type, "param": fault.param, "code": fault.code}}
 
 
-@pytest.mark.parametrize(
-    ("dialect", "stream"), [("chat", False), ("chat", True), ("messages", False), ("responses", False)]
-)
-@pytest.mark.parametrize(("vendor", "fault"), every("faults"))
+def same_shape(vendor: Vendor, dialect: str) -> bool:
+    """Whether the client's error objects are the vendor's: chat and responses share theirs."""
+    return dialect in (vendor.own, vendor.native) or (dialect != "messages" and vendor.own in ("chat", "responses"))
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(("vendor", "fault", "dialect"), every("faults"))
 async def test_a_refusal(house: House, vendor: Vendor, fault: Fault, dialect: str, stream: bool):
     if stream and fault.status == 200:
         pytest.skip("a whole answer only")
@@ -201,13 +217,7 @@ async def test_a_refusal(house: House, vendor: Vendor, fault: Fault, dialect: st
     assert (row.tokens_prompt, row.tokens_completion) == (0, 0)
 
 
-def same_shape(vendor: Vendor, dialect: str) -> bool:
-    """Whether the client's error objects are the vendor's: chat and responses share theirs."""
-    return dialect == vendor.own or dialect == vendor.native or (vendor.own, dialect) == ("chat", "responses")
-
-
-@pytest.mark.parametrize("dialect", list(ASKS))
-@pytest.mark.parametrize(("vendor", "broken"), every("breaks"))
+@pytest.mark.parametrize(("vendor", "broken", "dialect"), every("breaks"))
 async def test_a_stream_that_ends_with_the_vendors_error(house: House, vendor: Vendor, broken: Break, dialect: str):
     house.upstream.script(events(*broken.frames, DONE))
     got = await house.ask(dialect, stream=True)
@@ -230,7 +240,7 @@ async def test_a_stream_that_ends_with_the_vendors_error(house: House, vendor: V
     assert house.stage.fails("V", vendor.model) == 1
 
 
-@pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+@every_vendor
 async def test_the_rich_request(house: House, vendor: Vendor):
     """Member by member, and nothing besides; numbers keep their digits."""
     house.upstream.script(played(vendor.shapes["text"], stream=True))
@@ -241,13 +251,3 @@ async def test_the_rich_request(house: House, vendor: Vendor):
     assert call.json == vendor.sent
     secrets = {name: call.headers[name] for name in AUTHENTICATION if name in call.headers}
     assert (secrets, call.headers["content-type"]) == (vendor.sent_headers, "application/json")
-
-
-AUTHENTICATION = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "anthropic-version", "anthropic-beta")
-
-
-@pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
-async def test_where_whole_answers_are_asked_for(house: House, vendor: Vendor):
-    house.upstream.script(played(vendor.shapes["text"], stream=False))
-    await house.ask("chat")
-    assert [call.target for call in house.upstream.calls] == [vendor.path]
