@@ -50,6 +50,9 @@ class Judgement:
 NONE = Judgement(Verdict.NOOP)
 """No verdict and no word on the trail: client left, internal fault, hedge lost."""
 
+BLOCKED = Judgement(Verdict.NOOP, trail="noop")
+"""The provider's safety filter refused the prompt: nobody's fault but the prompt's."""
+
 TRANSPORT = Judgement(Verdict.CHARGE, "upstream request failed", 0, "charge")
 """No response: DNS, dial, TLS, reset, no headers in time, a deadline of ours. Once per attempt, after its retries."""
 

@@ -249,7 +249,7 @@ class ChatAttempt(Attempt):
         if answer.verdict == "undecodable":
             return self._undecodable(response, answer.problem, len(payload))
         if answer.verdict == "blocked":
-            return self._no_answer(answer.problem)
+            return self._no_answer(answer.problem, verdict.BLOCKED)
         counted: dict[str, object] = {
             "provider": self._provider.name,
             "model": self._model.model_id,

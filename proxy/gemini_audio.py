@@ -82,7 +82,7 @@ class GeminiAudio(PassThrough):
     def _no_media(self, response: Response, problem: Untranslatable, size: int) -> Failure:
         metering.charge_rejected(self._exchange, self._model, problem.usage)
         if problem.blocked:
-            return self._no_answer(str(problem))
+            return self._no_answer(str(problem), verdict.BLOCKED)
         return self._undecodable(response, str(problem), size)
 
 

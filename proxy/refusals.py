@@ -84,7 +84,7 @@ def judge(
     kind, reason = reasons.classify(status, error, candidate.model.model_id)
     if too_long:
         kind, reason = "provider_bad_request", reasons.BAD_REQUEST
-    elif reading is not None and kind == "provider_error":
+    elif reading is not None and (kind == "provider_error" or _names_its_end(kind, reading)):
         kind, reason = reasons.of_reading(reading)
     judgement = verdict.of_status(
         status,
@@ -97,6 +97,11 @@ def judge(
         refused, kind, reason, candidate.provider.name, secrets, as_it_is=as_it_is, reading=reading, foreign=foreign
     )
     return Failure(kind, reason, refused.shown, answer, moves_on, http, too_long, reading=reading), judgement
+
+
+def _names_its_end(kind: str, reading: Reading) -> bool:
+    """A 429 in the words of a bill that says when it goes on is a window or a slot, and no bill (7.5)."""
+    return kind == "provider_not_entitled" and reading.kind is not RateClass.UNKNOWN and not reading.entitled
 
 
 def _rate_limit(

@@ -56,6 +56,7 @@ class Shape:
     changed: Mapping[int, bytes | None] = field(default_factory=dict)
     #: Where the frame with nothing but usage stands; who did not ask for it does not get it (v1-api 10.4).
     usage_at: int | None = None
+    total: int | None = None  # tokens, where they are more than prompt and completion
     incomplete: str | None = None  # why a response is incomplete
     lead: bytes = b""  # bytes before the whole body
     native_row: Row | None = None  # where the vendor's own dialect is metered otherwise (v1-api 12.6)
@@ -70,7 +71,7 @@ class Fault:
     """
 
     status: int
-    body: Body
+    body: Body | list[Body]
     kind: str
     verdict: str
     said: str = ""
@@ -134,20 +135,20 @@ def _told(reason: str, status: int) -> str:
     return f"{reason} (provider V, upstream HTTP {status})"
 
 
-def failed(status: int, body: Body, **more: Any) -> Fault:
+def failed(status: int, body: Body | list[Body], **more: Any) -> Fault:
     """The vendor is at fault or its key is; its words stay inside. What may pass by itself is asked once more."""
     given = {"kind": "provider_error", "verdict": "charge", "code": "provider_error", **_types(status), **more}
     given.setdefault("asked", 2 if status in (500, 502, 503, 504) else 1)
     return Fault(status, body, said=_told("the provider failed to serve this request", status), **given)
 
 
-def gone(status: int, body: Body) -> Fault:
+def gone(status: int, body: Body | list[Body]) -> Fault:
     """The model is not there."""
     said = _told("the provider no longer serves this model", status)
     return Fault(status, body, "provider_model_gone", "noop", said, "model_not_found", **_types(status))
 
 
-def busy(status: int, body: Body, wait: str, **headers: str) -> Fault:
+def busy(status: int, body: Body | list[Body], wait: str, **headers: str) -> Fault:
     """Asked once more after *wait* seconds, which the client is told too; the circuit is not charged."""
     said = _told("the provider is at capacity; retry shortly", status)
     names = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -155,14 +156,14 @@ def busy(status: int, body: Body, wait: str, **headers: str) -> Fault:
     return Fault(status, body, "provider_saturated", "noop", said, "rate_limit_exceeded", **more)
 
 
-def unpaid(status: int, body: Body) -> Fault:
+def unpaid(status: int, body: Body | list[Body]) -> Fault:
     """A person has to pay: the circuit opens on this one answer."""
     said = _told("the provider rejected this request for billing or plan reasons", status)
     types = _types(status)
     return Fault(status, body, "provider_not_entitled", "charge", said, "insufficient_quota", opens=True, **types)
 
 
-def spent(status: int, body: Body, **headers: str) -> Fault:
+def spent(status: int, body: Body | list[Body], **headers: str) -> Fault:
     """A window of use is over: the circuit opens on this one answer."""
     said = _told("the provider's usage quota is exhausted; retry after it resets", status)
     names = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -170,7 +171,7 @@ def spent(status: int, body: Body, **headers: str) -> Fault:
     return Fault(status, body, "provider_quota_exhausted", "charge", said, "insufficient_quota", **more)
 
 
-def payload(status: int, body: Body, message: str, type: str, code: str | None, **more: Any) -> Fault:
+def payload(status: int, body: Body | list[Body], message: str, type: str, code: str | None, **more: Any) -> Fault:
     """The caller's own request is at fault: the vendor's words pass, and nobody is charged."""
     given = {"kind": "provider_error", "verdict": "alive", "anthropic": _types(status)["anthropic"], **more}
     return Fault(status, body, message=message, type=type, code=code, **given)
@@ -230,7 +231,7 @@ def response(model: str, shape: Shape) -> Body:
             "input_tokens_details": {"cached_tokens": row.hit},
             "output_tokens": row.completion,
             "output_tokens_details": {"reasoning_tokens": row.reasoning},
-            "total_tokens": row.prompt + row.completion,
+            "total_tokens": shape.total or row.prompt + row.completion,
         },
     }
 
