@@ -245,6 +245,7 @@ FAULTS = {
         "provider_error",
         type="server_error",
         anthropic="api_error",
+        prompt=9,
         answered=502,
     ),
 }

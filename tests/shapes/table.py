@@ -84,6 +84,7 @@ class Fault:
     asked: int = 1  # how often the vendor is asked, with repeats in place
     opens: bool = False  # the circuit, on this one answer
     param: str | None = None
+    prompt: int = 0  # tokens that are counted all the same
     answered: int = 0  # the status of the answer, where it is not the vendor's
 
 
