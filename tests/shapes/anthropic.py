@@ -58,7 +58,9 @@ def frames(content: list[Body], stop: str, spent: Body) -> tuple[bytes, ...]:
     """All events, with pings; the input of a tool in pieces without a blank."""
     told: list[Body] = []
     for event in message_events(MODEL, content, stop, spent):
-        if event.get("delta", {}).get("type") != "input_json_delta":
+        if event["type"] == "message_delta":  # counts once more, all of them
+            told.append({**event, "usage": {name: spent[name] for name in spent if name != "service_tier"}})
+        elif event.get("delta", {}).get("type") != "input_json_delta":
             told.append(event)
         elif event["delta"]["partial_json"] == "":
             given = compact(content[event["index"]]["input"]).decode()
@@ -67,9 +69,11 @@ def frames(content: list[Body], stop: str, spent: Body) -> tuple[bytes, ...]:
     return tuple(map(named, told))
 
 
-def chat(message: Body, finish: str, prompt: int, completed: int, read: int = 0, written: int = 0) -> Body:
+def chat(
+    message: Body, finish: str, prompt: int, completed: int, read: int = 0, written: int = 0, *, reasoning: int = 0
+) -> Body:
     """As a chat client gets it; the prompt's count is all three."""
-    spent = {
+    spent: Body = {
         "prompt_tokens": prompt,
         "completion_tokens": completed,
         "total_tokens": prompt + completed,
@@ -77,6 +81,8 @@ def chat(message: Body, finish: str, prompt: int, completed: int, read: int = 0,
         "cache_read_input_tokens": read,
         "cache_creation_input_tokens": written,
     }
+    if reasoning:
+        spent["completion_tokens_details"] = {"reasoning_tokens": reasoning}
     return completion(MODEL, message, finish, spent)
 
 
@@ -104,6 +110,7 @@ SEARCH: list[Body] = [
         "citations": [{"type": "web_search_result_location", "url": "https://weather.example/rome", "title": "Rome"}],
     },
 ]
+THOUGHT_USAGE = usage(300, 90, output_tokens_details={"thinking_tokens": 40})
 SEARCHED = usage(200, 40, server_tool_use={"web_search_requests": 1})
 FORECAST = '{"place":"Rome","degrees":21.5}'
 SUNNY = {"content": "Rome is sunny."}
@@ -119,8 +126,8 @@ SHAPES = {
         output=[said("Rome is sunny.")],
     ),
     "thinking and tools": Shape(
-        whole=whole([*THINKING, *USES], "tool_use", usage(300, 90)),
-        frames=frames([*THINKING, *USES], "tool_use", usage(300, 90)),
+        whole=whole([*THINKING, *USES], "tool_use", THOUGHT_USAGE),
+        frames=frames([*THINKING, *USES], "tool_use", THOUGHT_USAGE),
         chat=chat(
             {
                 "content": "I will look.",
@@ -133,9 +140,10 @@ SHAPES = {
             "tool_calls",
             300,
             90,
+            reasoning=40,
         ),
-        row=Row(300, 90, 0, 0, 300),
-        native_row=Row(300, 90),
+        row=Row(300, 90, 40, 0, 300),
+        native_row=Row(300, 90, 40),
         content=[],
         stop="tool_use",
         output=[

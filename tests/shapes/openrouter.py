@@ -181,7 +181,7 @@ SHAPES = {
             DONE,
         ),
         row=Row(9, 7, 0, 0, 9),
-        content=[],  # Messages has no block for it
+        content=[text("I cannot help with that.")],
         stop="end_turn",
         output=[declined("I cannot help with that.")],
         incomplete="content_filter",

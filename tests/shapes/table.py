@@ -194,6 +194,13 @@ def completion(model: str, message: Body, finish: str, usage: Body) -> Body:
 
 
 def message(model: str, shape: Shape) -> Body:
+    """What was read from a cache is no part of the input here; thoughts are part of the output."""
+    row = shape.row
+    spent: Body = {"input_tokens": row.prompt - row.hit, "output_tokens": row.completion}
+    if row.hit:
+        spent["cache_read_input_tokens"] = row.hit
+    if row.reasoning:
+        spent["output_tokens_details"] = {"thinking_tokens": row.reasoning}
     return {
         "id": "msg_*",
         "type": "message",
@@ -202,7 +209,7 @@ def message(model: str, shape: Shape) -> Body:
         "content": shape.content,
         "stop_reason": shape.stop,
         "stop_sequence": None,
-        "usage": {"input_tokens": shape.row.prompt, "output_tokens": shape.row.completion},
+        "usage": spent,
     }
 
 

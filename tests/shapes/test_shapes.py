@@ -4,14 +4,10 @@ Each vendor module says which documentation its bodies are shaped after. What is
 application, the walk, the upstream client, and a loopback server that plays the vendor.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from providers.kinds.openai import OpenAI
-from tests.proxy.asgi import Answer
-from tests.proxy.walk.stage import Stage
 from tests.shapes import (
     anthropic,
     anthropic_chat,
@@ -26,6 +22,7 @@ from tests.shapes import (
     openrouter,
 )
 from tests.shapes.asked import RICH
+from tests.shapes.house import House
 from tests.shapes.table import (
     DONE,
     Break,
@@ -40,7 +37,7 @@ from tests.shapes.table import (
     response,
     split,
 )
-from tests.upstream.server import Behaviour, FakeProvider, events, reply
+from tests.upstream.server import Behaviour, events, reply
 
 VENDORS: dict[str, Vendor] = {
     "openai": openai.VENDOR,
@@ -53,14 +50,6 @@ VENDORS: dict[str, Vendor] = {
     "deepseek": deepseek.VENDOR,
     "openrouter": openrouter.VENDOR,
     "ollama": ollama.VENDOR,
-}
-KEY = "sk-vendor-key-0001"
-USER = [{"role": "user", "content": "hi"}]
-#: What a client of each dialect sends, and where.
-ASKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "chat": ("/chat/completions", {"messages": USER}),
-    "messages": ("/messages", {"max_tokens": 1000, "messages": USER}),
-    "responses": ("/responses", {"input": "hi"}),
 }
 AUTHENTICATION = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "anthropic-version", "anthropic-beta")
 
@@ -76,50 +65,6 @@ def every(of: str, *only: str) -> list[Any]:
 
 
 every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[FakeProvider]:
-    with FakeProvider() as made:
-        yield made
-
-
-@pytest.fixture
-def upstream(server: FakeProvider) -> FakeProvider:
-    server.forget()
-    return server
-
-
-class House:
-    """The stage with one vendor on it."""
-
-    def __init__(self, stage: Stage, upstream: FakeProvider, vendor: Vendor) -> None:
-        self.stage, self.vendor, self.upstream = stage, vendor, upstream
-        stage.member("V", upstream.origin + vendor.base, kind=vendor.kind, model=vendor.model, key=KEY)
-
-    async def ask(self, dialect: str, *, stream: bool = False, **more: Any) -> Answer:
-        path, body = ASKS[dialect]
-        if stream:
-            more["stream"] = True
-        return await self.stage.say(path, "V/" + self.vendor.model, **body, **more)
-
-    @property
-    def row(self) -> Row:
-        row = self.stage.row
-        return Row(
-            row.tokens_prompt,
-            row.tokens_completion,
-            row.tokens_completion_reasoning,
-            row.tokens_prompt_cache_hit,
-            row.tokens_prompt_cache_miss,
-        )
-
-
-@pytest.fixture
-def house(stage: Stage, upstream: FakeProvider, vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> House:
-    if vendor.native == "responses":  # the loopback server stands for api.openai.com
-        monkeypatch.setattr(OpenAI, "native_responses", lambda self, base_url: base_url == upstream.url)
-    return House(stage, upstream, vendor)
 
 
 def played(shape: Shape, *, stream: bool) -> Behaviour:
