@@ -1,4 +1,4 @@
-"""Embeddings over real sockets, with the official SDK as the client."""
+"""Embeddings over real sockets, with the official SDK as the client, sync and async."""
 
 import base64
 import json
@@ -24,8 +24,8 @@ def shared_house(tmp_path_factory):
         yield found
 
 
-def create(home, **members):
-    return home.client.embeddings.create(**{"model": GROUP, "input": "hi", **members})
+def create(client, **members):
+    return client.embeddings.create(**{"model": GROUP, "input": "hi", **members})
 
 
 def post(home, **members):
@@ -36,10 +36,10 @@ def post(home, **members):
 
 
 @pytest.mark.parametrize("model", FORMS)
-def test_one_text_through_each_form_of_the_name(home, model):
+def test_one_text_through_each_form_of_the_name(home, guest, model):
     """routing 12"""
     home.a.script(vectors(usage={"prompt_tokens": 7, "total_tokens": 7}))
-    found = create(home, model=model)
+    found = create(guest, model=model)
     assert found.data[0].embedding == embedding(0)
     assert (found.usage.prompt_tokens, found.usage.total_tokens) == (7, 7)
     (call,) = home.a.calls
@@ -52,8 +52,8 @@ def test_one_text_through_each_form_of_the_name(home, model):
 
 @pytest.mark.parametrize("form", ["base64", "float"])
 @pytest.mark.parametrize("dimensions", [1, 256])
-def test_dimensions_and_both_encodings(home, form, dimensions):
-    found = create(home, encoding_format=form, dimensions=dimensions)
+def test_dimensions_and_both_encodings(home, guest, form, dimensions):
+    found = create(guest, encoding_format=form, dimensions=dimensions)
     assert home.a.calls[0].json["dimensions"] == dimensions
     vector = found.data[0].embedding
     if form == "base64":  # asked for by name it is handed on as it is
@@ -61,44 +61,37 @@ def test_dimensions_and_both_encodings(home, form, dimensions):
     assert vector == pytest.approx(embedding(0, dimensions))
 
 
-def test_a_batch_keeps_its_order(home):
-    found = create(home, input=[f"text {n}" for n in range(100)])
+def test_a_batch_keeps_its_order(home, guest):
+    found = create(guest, input=[f"text {n}" for n in range(100)])
     assert [one.index for one in found.data] == list(range(100))
     assert [one.embedding for one in found.data] == [embedding(n) for n in range(100)]
 
 
 @pytest.mark.parametrize("tokens", [[1, 2, 3], [[1, 2], [3, 4, 5]], [[2**31]]], ids=str)
-def test_tokens_instead_of_text(home, tokens):
-    found = create(home, input=tokens)
+def test_tokens_instead_of_text(home, guest, tokens):
+    found = create(guest, input=tokens)
     assert home.a.calls[0].json["input"] == tokens
     assert len(found.data) == (len(tokens) if isinstance(tokens[0], list) else 1)
 
 
-@pytest.mark.asyncio
-async def test_the_asynchronous_client(home):
-    async with openai.AsyncOpenAI(base_url=f"{home.product.url}/v1", api_key=home.key, max_retries=0) as client:
-        found = await client.embeddings.create(model=GROUP, input=["a", "b"])
-    assert len(found.data) == 2
-
-
-def test_the_raw_answer_of_the_sdk_names_who_served(home):
-    found = home.client.embeddings.with_raw_response.create(model=GROUP, input="x")
+def test_the_raw_answer_of_the_sdk_names_who_served(home, guest):
+    found = guest.embeddings.with_raw_response.create(model=GROUP, input="x")
     assert found.headers["x-modelhotel-provider"] == "Alpha"
     assert found.headers["x-modelhotel-model"] == MODEL
     assert found.headers["x-modelhotel-attempts"] == "1"
     assert found.parse().data
 
 
-def test_errors_are_typed(home):
+def test_errors_are_typed(home, guest):
     with pytest.raises(openai.NotFoundError) as missing:
-        create(home, model="hotel/nothing")
+        create(guest, model="hotel/nothing")
     assert (missing.value.code, missing.value.param) == ("model_not_found", "model")
     home.a.script(reply(400, {"error": {"message": "too many dimensions", "param": "dimensions", "code": "x"}}))
     with pytest.raises(openai.BadRequestError) as refused:
-        create(home, dimensions=99999)
+        create(guest, dimensions=99999)
     assert (refused.value.body["message"], refused.value.code) == ("too many dimensions", "x")
     with pytest.raises(openai.AuthenticationError):
-        home.client.with_options(api_key="sk-" + "0" * 32).embeddings.create(model=MODEL, input="x")
+        guest.with_options(api_key="sk-" + "0" * 32).embeddings.create(model=MODEL, input="x")
 
 
 def test_the_list_of_models_says_which_ones_embed(home):
@@ -133,7 +126,7 @@ def test_the_second_provider_takes_over_and_the_trail_says_why(home, fault, seen
         home.a.refuse()
     else:
         home.a.script(fault)
-    found = create(home, input=["a", "b"])
+    found = create(home.client, input=["a", "b"])
     assert [one.embedding for one in found.data] == [embedding(0), embedding(1)]
     row = home.row()
     assert (row["state"], row["status_code"], row["endpoint_type"]) == ("completed", 200, "embeddings")
@@ -177,7 +170,7 @@ def test_five_failures_open_the_circuit_and_a_reset_closes_it(home):
 
 def test_a_body_of_100_kilobytes_arrives_unchanged(home):
     text = "".join(random.Random(1).choices('abc é"\\\n', k=100_000))
-    assert create(home, input=[text, text[:10]]).data[1].index == 1
+    assert create(home.client, input=[text, text[:10]]).data[1].index == 1
     assert home.a.calls[0].json["input"] == [text, text[:10]]
 
 

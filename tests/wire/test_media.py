@@ -1,4 +1,4 @@
-"""Rerank, images and audio over real sockets, with the official SDK as the client."""
+"""Rerank, images and audio over real sockets, with the official SDK as the client, sync and async."""
 
 import base64
 import io
@@ -43,10 +43,6 @@ def shared_house(tmp_path_factory):
         yield found
 
 
-def asynchronous(home):
-    return openai.AsyncOpenAI(base_url=f"{home.product.url}/v1", api_key=home.key, max_retries=0)
-
-
 def wav(name="a b.wav"):
     return (name, BYTES, "audio/wav")
 
@@ -55,9 +51,9 @@ def wav(name="a b.wav"):
 
 
 @pytest.mark.parametrize("model", [f"hotel/{IMAGE}", f"Alpha/{IMAGE}", IMAGE])
-def test_a_picture_through_each_form_of_the_name(home, model):
+def test_a_picture_through_each_form_of_the_name(home, guest, model):
     home.a.script(picture(usage=USAGE))
-    found = home.client.images.generate(model=model, prompt="a cat", size="1024x1024", n=1)
+    found = guest.images.generate(model=model, prompt="a cat", size="1024x1024", n=1)
     assert (found.data[0].b64_json, found.usage.total_tokens) == (PNG, 13)
     (call,) = home.a.calls
     assert (call.path, call.json) == (
@@ -69,13 +65,11 @@ def test_a_picture_through_each_form_of_the_name(home, model):
     assert (row["tokens_prompt"], row["tokens_completion"]) == (9, 4)
 
 
-def test_an_edit_of_several_pictures_reaches_the_second_provider_whole(home):
+def test_an_edit_of_several_pictures_reaches_the_second_provider_whole(home, guest):
     """v1-api 87"""
     home.a.script(status(500))
     pictures = [(f"{n}.png", bytes([n]) + BYTES, "image/png") for n in range(3)]
-    found = home.client.images.edit(
-        model=f"hotel/{IMAGE}", image=pictures, mask=("m.png", b"mask", "image/png"), prompt="é"
-    )
+    found = guest.images.edit(model=f"hotel/{IMAGE}", image=pictures, mask=("m.png", b"mask", "image/png"), prompt="é")
     assert found.data[0].b64_json == PNG
     (first,), (second,) = home.a.calls, home.b.calls
     files = [("image[]", name, kind, data) for name, data, kind in pictures] + [("mask", "m.png", "image/png", b"mask")]
@@ -86,9 +80,9 @@ def test_an_edit_of_several_pictures_reaches_the_second_provider_whole(home):
     assert home.trail() == [(0, "Alpha", 500, "provider_error", "charge"), (1, "Beta", 200, None, "success")]
 
 
-def test_a_variation(home):
+def test_a_variation(home, guest):
     with pytest.deprecated_call():
-        found = home.client.images.create_variation(model=f"hotel/{IMAGE}", image=("x.png", BYTES, "image/png"))
+        found = guest.images.create_variation(model=f"hotel/{IMAGE}", image=("x.png", BYTES, "image/png"))
     assert found.data[0].b64_json == PNG
     assert home.a.calls[0].path == "/v1/images/variations"
 
@@ -101,11 +95,11 @@ def test_no_picture_is_no_answer(home):
     assert home.circuit("Alpha")["consecutive_fails"] == 1
 
 
-def test_a_picture_comes_piece_by_piece(home):
+def test_a_picture_comes_piece_by_piece(home, guest):
     partial = {"type": "image_generation.partial_image", "partial_image_index": 0, "b64_json": "A" * 200_000}
     done = {"type": "image_generation.completed", "b64_json": "B" * 200_000, "usage": USAGE}
     home.a.script(passed_events(partial, done, pause=0.1))
-    stream = home.client.images.generate(model=f"hotel/{IMAGE}", prompt="x", stream=True, partial_images=1)
+    stream = guest.images.generate(model=f"hotel/{IMAGE}", prompt="x", stream=True, partial_images=1)
     found = list(stream)
     assert [event.type for event in found] == [partial["type"], done["type"]]
     assert [event.b64_json for event in found] == [partial["b64_json"], done["b64_json"]]
@@ -114,12 +108,12 @@ def test_a_picture_comes_piece_by_piece(home):
     assert (row["streaming"], row["tokens_prompt"], row["tokens_completion"]) == (True, 9, 4)
 
 
-def test_a_stream_of_pictures_that_breaks_can_not_be_taken_for_whole(home):
+def test_a_stream_of_pictures_that_breaks_can_not_be_taken_for_whole(home, guest):
     partial = {"type": "image_generation.partial_image", "partial_image_index": 0, "b64_json": "AAAA"}
     home.a.script(passed_events(partial, whole=False))
     got = []
     with pytest.raises((httpx.HTTPError, openai.APIError)):
-        got.extend(home.client.images.generate(model=f"hotel/{IMAGE}", prompt="x", stream=True, partial_images=1))
+        got.extend(guest.images.generate(model=f"hotel/{IMAGE}", prompt="x", stream=True, partial_images=1))
     assert eventually(lambda: home.row()["state"] == "failed")
     row = home.row()
     assert (row["status_code"], row["error_kind"], row["provider_name"]) == (0, "provider_error", "Alpha")
@@ -129,8 +123,8 @@ def test_a_stream_of_pictures_that_breaks_can_not_be_taken_for_whole(home):
 # -- speech
 
 
-def test_speech_arrives_byte_for_byte(home, tmp_path):
-    with home.client.audio.speech.with_streaming_response.create(**SPOKEN) as found:
+def test_speech_arrives_byte_for_byte(home, guest, tmp_path):
+    with guest.audio.speech.with_streaming_response.create(**SPOKEN) as found:
         assert (found.headers["content-type"], found.headers["content-length"]) == ("audio/mpeg", str(len(MP3)))
         assert "content-encoding" not in found.headers and found.headers["x-modelhotel-provider"] == "Alpha"
         found.stream_to_file(tmp_path / "speech.mp3")
@@ -140,7 +134,7 @@ def test_speech_arrives_byte_for_byte(home, tmp_path):
     assert home.row()["endpoint_type"] == "tts"
 
 
-def test_a_long_speech_is_passed_on_while_it_is_spoken(home):
+def test_a_long_speech_is_passed_on_while_it_is_spoken(home, guest):
     async def slowly(wire):
         await wire.write(b"HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\nTransfer-Encoding: chunked\r\n\r\n")
         for piece in (b"one", b"two"):
@@ -149,7 +143,7 @@ def test_a_long_speech_is_passed_on_while_it_is_spoken(home):
         await wire.write(b"0\r\n\r\n")
 
     home.a.script(slowly)
-    with home.client.audio.speech.with_streaming_response.create(**SPOKEN) as found:
+    with guest.audio.speech.with_streaming_response.create(**SPOKEN) as found:
         assert list(found.iter_bytes()) == [b"one", b"two"]
 
 
@@ -163,18 +157,18 @@ def test_speech_that_does_not_begin_comes_from_the_second_provider(home, fault):
     assert home.circuit("Alpha")["consecutive_fails"] == 1
 
 
-def test_speech_that_never_begins(home):
+def test_speech_that_never_begins(home, guest):
     """v1-api 88"""
     home.a.script(silent_body())
     with pytest.raises(openai.APIStatusError) as caught:
-        home.client.audio.speech.create(**{**SPOKEN, "model": f"Alpha/{TTS}"})
+        guest.audio.speech.create(**{**SPOKEN, "model": f"Alpha/{TTS}"})
     assert (caught.value.status_code, caught.value.body["message"]) == (502, "upstream produced no response data")
 
 
-def test_speech_that_breaks_is_cut_off(home):
+def test_speech_that_breaks_is_cut_off(home, guest):
     home.a.script(reply(200, MP3, content_type="audio/mpeg", length=len(MP3) + 1000))
     with pytest.raises((httpx.HTTPError, openai.APIError)):
-        home.client.audio.speech.create(**SPOKEN)
+        guest.audio.speech.create(**SPOKEN)
     assert eventually(lambda: home.row()["state"] == "failed")
     assert home.circuit("Alpha")["consecutive_fails"] == 1 and home.b.calls == []
 
@@ -182,10 +176,10 @@ def test_speech_that_breaks_is_cut_off(home):
 # -- transcriptions
 
 
-def test_a_file_is_transcribed_by_the_second_provider(home):
+def test_a_file_is_transcribed_by_the_second_provider(home, guest):
     home.a.script(status(429))
     home.b.script(transcript("hello", usage={"type": "tokens", **USAGE}))
-    found = home.client.audio.transcriptions.create(model=f"hotel/{STT}", file=wav(), language="en", prompt="Ada")
+    found = guest.audio.transcriptions.create(model=f"hotel/{STT}", file=wav(), language="en", prompt="Ada")
     assert found.text == "hello"
     for call in (*home.a.calls, *home.b.calls):
         assert call.path == "/v1/audio/transcriptions"
@@ -195,26 +189,26 @@ def test_a_file_is_transcribed_by_the_second_provider(home):
     assert "a b.wav" not in json.dumps(row)
 
 
-def test_captions_are_text(home):
+def test_captions_are_text(home, guest):
     home.a.script(reply(200, "WEBVTT\n", content_type="text/vtt"))
-    found = home.client.audio.transcriptions.create(model=f"hotel/{STT}", file=wav(), response_format="vtt")
+    found = guest.audio.transcriptions.create(model=f"hotel/{STT}", file=wav(), response_format="vtt")
     assert found == "WEBVTT\n"
 
 
-def test_a_transcript_comes_piece_by_piece(home):
+def test_a_transcript_comes_piece_by_piece(home, guest):
     events = [
         {"type": "transcript.text.delta", "delta": "hel"},
         {"type": "transcript.text.done", "text": "hello", "usage": {"type": "tokens", **USAGE}},
     ]
     home.a.script(passed_events(*events))
-    found = list(home.client.audio.transcriptions.create(model=f"hotel/{STT}", file=wav(), stream=True))
+    found = list(guest.audio.transcriptions.create(model=f"hotel/{STT}", file=wav(), stream=True))
     assert [event.type for event in found] == [event["type"] for event in events]
     assert eventually(lambda: home.row()["state"] == "completed") and home.row()["tokens_completion"] == 4
 
 
-def test_a_translation(home):
+def test_a_translation(home, guest):
     with pytest.deprecated_call():
-        found = home.client.audio.translations.create(model=f"hotel/{STT}", file=wav())
+        found = guest.audio.translations.create(model=f"hotel/{STT}", file=wav())
     assert found.text == "hello there"
     assert home.a.calls[0].path == "/v1/audio/translations"
 
@@ -270,7 +264,7 @@ def test_google_speaks_and_transcribes(home, google):
 # -- rerank
 
 
-def test_documents_are_ranked_and_searches_paid(home):
+def test_documents_are_ranked_and_searches_paid(home, guest):
     model = next(
         m for m in home.admin("GET", "/api/models").json() if (m["model_id"], m["provider_name"]) == (RERANK, "Alpha")
     )
@@ -282,32 +276,10 @@ def test_documents_are_ranked_and_searches_paid(home):
     assert home.a.calls[0].json == {**body, "model": RERANK}
     row = home.row()
     assert (row["endpoint_type"], row["tokens_prompt"], row["cost_usd"]) == ("rerank", 0, pytest.approx(0.01))
-    found = home.client.post("/rerank", cast_to=dict, body=body)  # what the page Models shows
+    found = guest.post("/rerank", cast_to=dict, body=body)  # what the page Models shows
     assert len(found["results"]) == 2
     listed = {entry["id"]: entry for entry in home.http.get("/v1/models").json()["data"]}
     assert listed[f"Alpha/{RERANK}"]["search_price_per_thousand"] == 2
-
-
-# -- the asynchronous client
-
-
-@pytest.mark.asyncio
-async def test_everything_asynchronously(home):
-    async with asynchronous(home) as client:
-        assert (await client.images.generate(model=IMAGE, prompt="x")).data[0].b64_json == PNG
-        edited = await client.images.edit(model=IMAGE, image=("x.png", BYTES, "image/png"), prompt="x")
-        assert base64.b64decode(edited.data[0].b64_json) == base64.b64decode(PNG)
-        assert (await client.audio.speech.create(**SPOKEN)).content == MP3
-        async with client.audio.speech.with_streaming_response.create(**SPOKEN) as speech:
-            assert b"".join([piece async for piece in speech.iter_bytes()]) == MP3
-        assert (await client.audio.transcriptions.create(model=STT, file=wav())).text == "hello there"
-        home.a.script(passed_events({"type": "transcript.text.delta", "delta": "x"}))
-        stream = await client.audio.transcriptions.create(model=STT, file=wav(), stream=True)
-        assert [event.delta async for event in stream] == ["x"]
-        home.a.script(status(422, {"error": {"message": "no such voice", "code": "x", "param": "voice"}}))
-        with pytest.raises(openai.UnprocessableEntityError) as refused:
-            await client.audio.speech.create(**SPOKEN)
-        assert (refused.value.body["message"], refused.value.code) == ("no such voice", "x")
 
 
 # -- what the page shows
