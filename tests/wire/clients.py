@@ -15,6 +15,19 @@ import pytest
 KINDS = ["sync", "async"]
 #: Of a test whose matter is not the client's.
 one_client = pytest.mark.parametrize("client", KINDS[:1], indirect=True)
+#: Every endpoint, and where it arrives at a provider that is asked for responses in chat.
+ARRIVES = {
+    "chat/completions": "/v1/chat/completions",
+    "responses": "/v1/chat/completions",
+    "embeddings": "/v1/embeddings",
+    "rerank": "/v1/rerank",
+    "images/generations": "/v1/images/generations",
+    "images/edits": "/v1/images/edits",
+    "images/variations": "/v1/images/variations",
+    "audio/speech": "/v1/audio/speech",
+    "audio/transcriptions": "/v1/audio/transcriptions",
+    "audio/translations": "/v1/audio/translations",
+}
 SECONDS = 20.0  # no single call takes longer
 _END = object()
 

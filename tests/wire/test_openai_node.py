@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests import node
-from tests.upstream.media import MP3, PNG
+from tests.upstream.behaviours import head, http_chunk
+from tests.upstream.media import MP3, PNG, passed_events
 from tests.upstream.server import (
     answer,
     cut_after,
@@ -22,7 +23,8 @@ from tests.upstream.server import (
     stream,
     tools_stream,
 )
-from tests.upstream.vendors_api import message, response, said, text, tool_use
+from tests.upstream.vendors_api import called, message, reasoned, response, said, text, thinking, tool_use
+from tests.wire.clients import ARRIVES
 from tests.wire.mixed import CHAT, GATEWAY, GROUP, OPENAI, Mixed
 from tests.wire.product import eventually
 
@@ -31,6 +33,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.node, pytest.mark.timeout(150)]
 SCRIPT = Path(__file__).with_name("openai_sdk.mjs")
 SECONDS = 30.0
 BYTES = random.Random(1).randbytes(60_000) + b"\r\n--x--\r\n"
+QUESTION = {"type": "text", "text": "What is it?"}
+PARTIAL = {"type": "image_generation.partial_image", "partial_image_index": 0, "b64_json": "AAAA"}
+HEARD = {"type": "transcript.text.delta", "delta": "hel"}
+#: The words of providers that are handed on, and those of ours: no such model, no such key.
+OWN, OURS = dict.fromkeys((400, 409, 422), "c"), ("model_not_found", "invalid_api_key")
 ENCODED = base64.b64encode(b"RIFF picture").decode()
 
 
@@ -111,15 +118,108 @@ def test_embeddings(ask):
     assert ask("embeddings") == [embedding(0), embedding(1)]
 
 
-def test_pictures(hotel, ask):
-    assert ask("images", bytes=ENCODED) == [PNG, PNG]
-    assert ("image", "a.png", "image/png", b"RIFF picture") in hotel.a.calls[1].parts
+@pytest.mark.parametrize("model", [CHAT, OPENAI])
+def test_pictures_are_shown(hotel, ask, model):
+    assert ask("pictures", model, png=PNG) == (["from A"] * 2 if model == CHAT else ["Hello"] * 2)
+    url = f"data:image/png;base64,{PNG}"
+    chat, response = (hotel.a if model == CHAT else hotel.openai).calls
+    shown = {"type": "image_url", "image_url": {"url": url}}
+    assert chat.json["messages"][0]["content"] == [QUESTION, shown]
+    if model == CHAT:
+        assert response.json["messages"][0]["content"] == [
+            QUESTION,
+            {"type": "image_url", "image_url": {"url": url, "detail": "low"}},
+        ]
+    else:
+        image = {"type": "input_image", "image_url": url, "detail": "low"}
+        assert response.json["input"][0]["content"][1] == image
+
+
+@pytest.mark.parametrize("model", [CHAT, OPENAI, GATEWAY])
+def test_structured_output(hotel, ask, model):
+    written = '{"name": "Rome", "people": 2800000}'
+    hotel.a.script(stream([written[:9], written[9:]]), answer(written), answer(written), stream([written]))
+    hotel.openai.script(response(said(written)))
+    hotel.gateway.script(message(text(written)))
+    assert ask("written", model) == [{"name": "Rome", "people": 2800000}] * 4
+    for call in {CHAT: hotel.a, OPENAI: hotel.openai, GATEWAY: hotel.gateway}[model].calls:
+        sent = call.json
+        if model == GATEWAY:
+            form = sent["output_config"]["format"]
+        else:
+            form = sent["response_format"]["json_schema"] if "messages" in sent else sent["text"]["format"]
+        assert form["schema"]["required"] == ["name", "people"]
+
+
+@pytest.mark.parametrize("model", [CHAT, GATEWAY, OPENAI])
+def test_thinking(hotel, ask, model):
+    whole = answer("Hello", reasoning_content="Hm.")
+    streamed = stream(["Hel", "lo"], reasoning=["H", "m."])
+    hotel.a.script(whole, streamed, whole, streamed)
+    hotel.openai.script(whole, streamed, response(reasoned("Hm."), said("Hello")))
+    hotel.gateway.script(message(thinking("Hm."), text("Hello")))
+    assert ask("thinking", model) == [["Hm.", "Hello"]] * 4
+    if model == CHAT:
+        assert [call.json["reasoning_effort"] for call in hotel.a.calls] == ["low"] * 4
+    if model == GATEWAY:
+        assert [call.json["thinking"] for call in hotel.gateway.calls] == [{"type": "adaptive"}] * 4
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("model", [CHAT, OPENAI, GATEWAY])
+def test_a_tool_there_and_back_at_responses(hotel, ask, model, streamed):
+    rome = json.dumps({"city": "Rome"})
+    call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": rome}}
+    hotel.a.script(
+        tools_stream() if streamed else answer(None, finish="tool_calls", tool_calls=[call]), answer("Sunny.")
+    )
+    hotel.openai.script(response(called("get_weather", rome)), response(said("Sunny.")))
+    hotel.gateway.script(message(tool_use("get_weather", {"city": "Rome"})), message(text("Sunny.")))
+    found = ask("responseTools", model, streamed=streamed)
+    assert (found["name"], found["arguments"], found["text"]) == ("get_weather", {"city": "Rome"}, "Sunny.")
+    if model == CHAT:
+        assistant, tool = hotel.a.calls[1].json["messages"][1:]
+        assert assistant["tool_calls"][0]["id"] == found["id"]
+        assert tool == {"role": "tool", "tool_call_id": found["id"], "content": "sun"}
+    elif model == GATEWAY:
+        result = {"type": "tool_result", "tool_use_id": found["id"], "content": "sun"}
+        assert hotel.gateway.calls[1].json["messages"][-1]["content"] == [result]
+    else:
+        _, made, result = hotel.openai.calls[1].json["input"]
+        assert (made["type"], made["arguments"], made["call_id"]) == ("function_call", rome, found["id"])
+        assert result == {"type": "function_call_output", "call_id": found["id"], "output": "sun"}
+
+
+def test_pictures_are_painted(hotel, ask):
+    assert ask("images", bytes=ENCODED) == [PNG] * 3
+    painted, *edited = hotel.a.calls
+    assert painted.json == {"model": "glm-4.6", "prompt": "a cat"}
+    for call in edited:
+        assert ("image", "a.png", "image/png", b"RIFF picture") in call.parts and call.model == "glm-4.6"
+    assert [call.path for call in hotel.a.calls] == [
+        f"/v1/images/{name}" for name in ("generations", "edits", "variations")
+    ]
 
 
 def test_sound(hotel, ask):
     found = ask("audio", bytes=base64.b64encode(BYTES).decode())
-    assert (base64.b64decode(found["sound"]), found["text"]) == (MP3, "hello there")
-    assert ("file", "a.wav", "audio/wav", BYTES) in hotel.a.calls[1].parts
+    assert (base64.b64decode(found["sound"]), found["heard"], found["translated"]) == (MP3, *["hello there"] * 2)
+    assert hotel.a.calls[0].json == {"model": "glm-4.6", "input": "Hello", "voice": "alloy"}
+    assert [call.path for call in hotel.a.calls[1:]] == ["/v1/audio/transcriptions", "/v1/audio/translations"]
+    assert all(("file", "a.wav", "audio/wav", BYTES) in call.parts for call in hotel.a.calls[1:])
+
+
+def test_pictures_and_transcripts_come_piece_by_piece(hotel, ask):
+    painted = [PARTIAL, {"type": "image_generation.completed", "b64_json": "BBBB"}]
+    heard = [HEARD, {"type": "transcript.text.done", "text": "hello"}]
+    hotel.a.script(passed_events(*painted), passed_events(*heard))
+    assert ask("pieces") == painted + heard
+    assert hotel.a.calls[0].json["stream"] is True and ("stream", None, "", b"true") in hotel.a.calls[1].parts
+
+
+def test_documents_are_ranked(hotel, ask):
+    assert [one["index"] for one in ask("ranks")] == [1, 0]
+    assert hotel.a.calls[0].json == {"model": "glm-4.6", "query": "q", "documents": ["a", "b"]}
 
 
 def test_the_list_of_models(ask):
@@ -146,20 +246,90 @@ def test_a_stream_that_breaks_is_an_error(hotel, ask):
     assert found["content"] == "tok0 tok1 " and "stream truncated" in found["problem"]["message"]
 
 
-def test_an_abort_in_mid_stream_stops_the_provider(hotel, ask):
-    """part of v1-api 44"""
-    hotel.a.script(stall_after(2))
-    process = ask.start("abort", CHAT)
+CODES = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    403: "PermissionDeniedError",
+    404: "NotFoundError",
+    409: "ConflictError",
+    422: "UnprocessableEntityError",
+    429: "RateLimitError",
+    500: "InternalServerError",
+}
+
+
+def test_errors_are_of_their_types_everywhere(hotel, ask):
+    """part of v1-api 44a"""
+    settings = {"server_error_retry_enabled": "false", "circuit_breaker_enabled": "false"}
+    hotel.home.settings(**settings)
     try:
-        hotel.a.wait_disconnects(1)
-        assert eventually(lambda: hotel.home.row()["error_kind"] == "client_disconnect")
+        body = {"error": {"message": "no", "type": "x", "param": "input", "code": "c"}}
+        hotel.a.script(*[status(code, body) for code in CODES] * len(ARRIVES))
+        found = ask("refusals", codes=list(CODES), bytes=ENCODED)
+    finally:
+        hotel.home.admin("DELETE", "/api/settings", json={"keys": list(settings)})
+    wanted = [*CODES.items(), (404, "NotFoundError"), (401, "AuthenticationError")]
+    assert {name: [(one["status"], one["name"]) for one in of_it] for name, of_it in found.items()} == dict.fromkeys(
+        ARRIVES, wanted
+    )
+    for own in found.values():
+        assert all(one["requestID"] for one in own)
+        assert [one["code"] for one in own] == [*(OWN.get(code, "provider_error") for code in CODES), *OURS]
+        assert [one["message"] for one in own if one["code"] == "c"] == [f"{code} no" for code in (400, 409, 422)]
+    assert [call.path for call in hotel.a.calls] == [path for path in ARRIVES.values() for _ in CODES]
+
+
+def gone(hotel: Mixed, names: Any) -> bool:
+    """Whether these were asked and left, which their provider and their rows know."""
+    paths = sorted(call.path for call in hotel.a.calls if call.disconnected)
+    rows = hotel.home.admin("GET", f"/api/logs/cursor?limit={len(names)}").json()["entries"]
+    return paths == sorted(ARRIVES[name] for name in names) and {one["error_kind"] for one in rows} == {
+        "client_disconnect"
+    }
+
+
+def test_timeouts_stop_the_provider(hotel, ask):
+    """part of v1-api 44"""
+    hotel.a.script(silence())
+    assert ask("timeouts", bytes=ENCODED) == dict.fromkeys(ARRIVES, "APIConnectionTimeoutError")
+    assert eventually(lambda: gone(hotel, ARRIVES))
+
+
+def test_aborts_stop_the_provider(hotel, ask):
+    """part of v1-api 44"""
+    hotel.a.script(silence())
+    process = ask.start("aborts", CHAT, bytes=ENCODED)
+    try:
+        hotel.a.wait_calls(len(ARRIVES))
+        assert not hotel.a.disconnects
+        process.stdin.write("now\n")
+        process.stdin.flush()
+        assert eventually(lambda: gone(hotel, ARRIVES))
         assert process.poll() is None
     finally:
         found = ask.end(process)
-    assert found == {"aborted": True}
+    assert found == dict.fromkeys(ARRIVES, "APIUserAbortError")
 
 
-def test_a_timeout_of_the_client_stops_the_provider(hotel, ask):
-    hotel.a.script(silence())
-    assert ask("timeout")["name"] == "APIConnectionTimeoutError"
-    hotel.a.wait_disconnects(1)
+async def unending(wire: Any) -> None:
+    """A piece of what was asked for, and no second one."""
+    path = wire.request.path
+    if path.endswith("/audio/speech"):
+        await wire.write(head(200, [("Content-Type", "audio/mpeg"), ("Transfer-Encoding", "chunked")]))
+        await wire.write(http_chunk(b"one"))
+        await wire.sleep(60)
+    piece = HEARD if path.endswith("/audio/transcriptions") else PARTIAL
+    await (stall_after(2) if path.endswith("/chat/completions") else passed_events(piece, piece, pause=60))(wire)
+
+
+def test_an_abort_in_mid_stream_stops_the_provider(hotel, ask):
+    """part of v1-api 44"""
+    hotel.a.script(unending)
+    names = ["chat/completions", "responses", "images/generations", "audio/transcriptions", "audio/speech"]
+    process = ask.start("leaves", CHAT, bytes=ENCODED)
+    try:
+        assert eventually(lambda: gone(hotel, names))
+        assert process.poll() is None
+    finally:
+        found = ask.end(process)
+    assert found == [True] * 4

@@ -10,6 +10,7 @@ import pytest
 
 from tests.upstream.behaviours import head, http_chunk
 from tests.upstream.server import passed_events, silence, stall_after, status
+from tests.wire.clients import ARRIVES
 from tests.wire.house import MODEL as GLM
 from tests.wire.house import house
 from tests.wire.product import eventually
@@ -33,8 +34,6 @@ ENDPOINTS: dict[str, Callable[[Any, str], Any]] = {
     "audio/transcriptions": lambda client, m: client.audio.transcriptions.create(model=m, file=SOUND),
     "audio/translations": lambda client, m: client.audio.translations.create(model=m, file=SOUND),
 }
-#: Where it arrives: a provider that speaks chat is asked for a response in chat.
-ARRIVES = {name: f"/v1/{'chat/completions' if name == 'responses' else name}" for name in ENDPOINTS}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +43,7 @@ def shared_house(tmp_path_factory):
         yield found
 
 
-@pytest.mark.parametrize("name", ENDPOINTS)
+@pytest.mark.parametrize("name", ARRIVES)
 def test_errors_are_of_their_types(home, guest, name):
     """part of v1-api 44a"""
     ask = ENDPOINTS[name]
