@@ -510,6 +510,15 @@ def after(seconds: float, then: Behaviour) -> Behaviour:
     return behave
 
 
+def as_asked(whole: Behaviour, streamed: Behaviour) -> Behaviour:
+    """One of the two, as the request asks for a stream or not."""
+
+    async def behave(wire: Wire) -> None:
+        await (streamed if wire.request.streaming else whole)(wire)
+
+    return behave
+
+
 class Hold:
     """A behaviour that waits before its first byte until the test calls ``release``; ``reached`` tells it started."""
 

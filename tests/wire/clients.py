@@ -1,8 +1,10 @@
 """One body for both clients of an SDK: ``both`` gives the synchronous one as it is, and the asynchronous one as if it
-were synchronous, its calls awaited by an event loop in a thread of its own."""
+were synchronous, its calls awaited by an event loop in a thread of its own. And ``frames``, of clients without an SDK.
+"""
 
 import asyncio
 import inspect
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -97,3 +99,14 @@ def both(
     asked: dict[str, Any] = {"base_url": url, "api_key": key, "max_retries": 0, "timeout": 15.0}
     with closing(sync(**asked)) as plain, driven(other(**asked)) as awaited:
         yield dict(zip(KINDS, (plain, awaited), strict=True))
+
+
+def frames(body: str) -> list[tuple[str, dict[str, Any]]]:
+    """(event, data) of each frame; comments are left out, ``[DONE]`` is ``{}``."""
+    found = []
+    for part in body.split("\n\n"):
+        lines = [line.partition(": ") for line in part.split("\n") if line and not line.startswith(":")]
+        fields = {name: value for name, _, value in lines}
+        if "data" in fields:
+            found.append((fields.get("event", ""), {} if fields["data"] == "[DONE]" else json.loads(fields["data"])))
+    return found

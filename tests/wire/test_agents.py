@@ -24,23 +24,13 @@ from tests.upstream.vendors_api import (
     thinking,
     tool_use,
 )
+from tests.wire.clients import frames
 from tests.wire.mixed import CHAT, CLAUDE, GATEWAY, GROUP, OPENAI, SLASHED, VERTEX, Mixed
 from tests.wire.product import eventually
 
 pytestmark = pytest.mark.slow
 
 Item = dict[str, Any]
-
-
-def frames(body: str) -> list[tuple[str, Item]]:
-    """(event, data) of each frame; comments are left out, ``[DONE]`` is ``{}``."""
-    found = []
-    for part in body.split("\n\n"):
-        lines = [line.partition(": ") for line in part.split("\n") if line and not line.startswith(":")]
-        fields = {name: value for name, _, value in lines}
-        if "data" in fields:
-            found.append((fields.get("event", ""), {} if fields["data"] == "[DONE]" else json.loads(fields["data"])))
-    return found
 
 
 # -- Claude Code
@@ -432,50 +422,6 @@ def test_open_webui_lists_chats_and_stops(hotel):
         assert any("tok0" in line for line in stopped.iter_lines())
     hotel.a.wait_disconnects(1)
     assert eventually(lambda: hotel.home.row()["error_kind"] == "client_disconnect")
-
-
-# -- LangChain
-
-
-@pytest.mark.parametrize("model", [CHAT, GATEWAY, VERTEX])
-def test_langchain_replays_empty_lists_of_tool_calls(hotel, model):
-    """v1-api 63"""
-    tool = {"type": "function", "function": {"name": "multiply", "description": "", "parameters": {"type": "object"}}}
-    history = [
-        {"role": "system", "content": "You multiply."},
-        {"role": "user", "content": "hi", "name": "ada"},
-        {"role": "assistant", "content": "Hello.", "tool_calls": []},
-        {"role": "user", "content": "3 * 4"},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {"type": "function", "id": "call_9", "function": {"name": "multiply", "arguments": '{"a": 3, "b": 4}'}}
-            ],
-        },
-        {"role": "tool", "content": "12", "tool_call_id": "call_9"},
-    ]
-    hotel.a.script(stream(["12", "."]))
-    body = {
-        "model": model,
-        "messages": history,
-        "tools": [tool],
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "temperature": 0.7,
-        "n": 1,
-    }
-    got = frames(hotel.home.http.post("/v1/chat/completions", json=body).text)
-    with_choices = [data for _, data in got[:-1] if data["choices"]]
-    assert "".join(data["choices"][0]["delta"].get("content") or "" for data in with_choices) in ("12.", "Hello")
-    assert [data["usage"]["total_tokens"] > 0 for _, data in got[:-1] if data.get("usage")] == [True]
-    assert with_choices[-1]["choices"][0]["finish_reason"] == "stop" and got[-1] == ("", {})
-    if model == CHAT:
-        sent = hotel.a.calls[0].json["messages"]
-        assert "tool_calls" not in sent[2] and sent[4]["tool_calls"] == history[4]["tool_calls"]
-    if model == VERTEX:
-        last = hotel.vertex.calls[0].json["contents"][-1]["parts"][0]["functionResponse"]
-        assert last["name"] == "multiply"
 
 
 # -- Cursor

@@ -9,6 +9,7 @@ import openai
 import pydantic
 import pytest
 
+from tests.upstream.behaviours import as_asked
 from tests.upstream.media import PNG
 from tests.upstream.server import (
     DONE,
@@ -55,13 +56,6 @@ WRITTEN = '{"name": "Rome", "people": 2800000}'
 class City(pydantic.BaseModel):
     name: str
     people: int
-
-
-def as_asked(whole: Behaviour, streamed: Behaviour) -> Behaviour:
-    async def behave(wire: Any) -> None:
-        await (streamed if wire.request.streaming else whole)(wire)
-
-    return behave
 
 
 @dataclass
