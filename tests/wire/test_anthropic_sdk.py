@@ -1,6 +1,7 @@
 """Anthropic's official SDK as the client, sync and async: of a provider that speaks its dialect, of one that speaks
 chat, and of a group whose first member, Anthropic's, is overloaded."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -387,3 +388,16 @@ def test_a_timeout_of_the_client_stops_the_provider(target, client):
     with pytest.raises(anthropic.APITimeoutError):
         client.with_options(timeout=0.5).messages.create(model=target.model, max_tokens=50, messages=HI)
     target.upstream.wait_disconnects(1)
+
+
+async def test_a_task_that_is_cancelled_stops_the_provider(target):
+    """part of v1-api 44"""
+    target.play(silence(), silence())
+    home = target.hotel.home
+    async with anthropic.AsyncAnthropic(base_url=home.product.url, auth_token=home.key, api_key=None) as client:
+        task = asyncio.create_task(client.messages.create(model=target.model, max_tokens=50, messages=HI))
+        await target.upstream.until(lambda: len(target.upstream.calls) == 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await target.upstream.until(lambda: target.upstream.disconnects == 1)
