@@ -111,9 +111,8 @@ def reset(keys: Sequence[str], actor: Actor) -> list[str]:
     check_reset(keys)
 
     def work() -> list[str]:
-        rows = Setting.objects.exclude(key__startswith="_")
-        if keys:
-            rows = rows.filter(key__in=keys)
+        # Other rows of the table are no settings: when groups were last synced stays known.
+        rows = Setting.objects.filter(key__in=keys or REGISTRY.options)
         gone = sorted(rows.values_list("key", flat=True))
         rows.filter(key__in=gone).delete()
         return gone

@@ -256,11 +256,13 @@ def test_a_reset_deletes_the_row_and_the_default_is_in_force(admin, heard):
 def test_resetting_everything_spares_the_internal_rows(admin):
     """settings 49"""
     Setting.objects.create(key="_instance_id", value="x")
-    Setting.objects.create(key="of_an_older_version", value="y")
+    admin.post("/api/failover-groups/sync")
+    synced = admin.get("/api/failover-groups").json()["last_synced_at"]
     admin.put(URL, {"request_timeout": "9s"})
     response = admin.delete(URL, {"keys": []})
-    assert set(response.json()) == READ_ONLY
-    assert list(Setting.objects.values_list("key", flat=True)) == ["_instance_id"]
+    assert set(response.json()) == READ_ONLY | {"failover_last_synced_at"}
+    assert set(Setting.objects.values_list("key", flat=True)) == {"_instance_id", "failover_last_synced_at"}
+    assert admin.get("/api/failover-groups").json()["last_synced_at"] == synced is not None
 
 
 @pytest.mark.parametrize("body", [None, b"", b"{}", b"[]", b'{"keys":null}', b'{"keys":"all"}', b'{"keys":[1]}'])
