@@ -8,13 +8,12 @@ from typing import Any, TypeVar
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema, Status
-from pydantic import ValidationError
 
 from failover import queries, sync, verbs
 from failover.breaker.api import router as breaker_router
 from modelhotel.core.faults import Refusal
 from modelhotel.core.text import clip, one_line
-from modelhotel.core.webapi import INVALID_BODY, Body, actor_of
+from modelhotel.core.webapi import Body, actor_of, hinted, parsed
 
 log = logging.getLogger("failover")
 
@@ -102,10 +101,10 @@ B = TypeVar("B", bound=Body)
 def _parse(request: HttpRequest, schema: type[B]) -> B:
     """The body, read here and not by the framework: a malformed id is reported before a malformed body."""
     try:
-        # Decoded as an object: the schema would look for its fields as attributes of anything else.
-        return schema.model_validate(msgspec.json.decode(request.body, type=dict[str, Any]))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValidationError):
-        raise Refusal(400, INVALID_BODY) from None
+        return parsed(request.body, schema)
+    except Refusal as problem:
+        # The JSON form of an error of these endpoints has one member, so the hint stands in the header only.
+        raise Refusal(problem.status, problem.text, headers=hinted(problem.hint)) from None
 
 
 def _documented(schema: type[Schema]) -> dict[str, Any]:

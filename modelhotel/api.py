@@ -71,6 +71,11 @@ def _staff_only(view: Any) -> Any:
 
 api = NinjaAPI(
     title="Model Hotel",
+    description=(
+        'An error is one line of text; with `Accept: application/json` it is `{"error": "..."}`. '
+        f"`{webapi.INVALID_BODY}` says which member is at fault and what it must be in the header "
+        f"`{webapi.HINT_HEADER}`, and in most places as `field` and `hint` beside `error`."
+    ),
     version=version.VERSION,
     docs=Page(),
     docs_url="/docs",
@@ -88,18 +93,20 @@ def _refused(request: HttpRequest, problem: Refusal) -> HttpResponse:
 
 @api.exception_handler(ValidationError)
 def _invalid(request: HttpRequest, problem: ValidationError) -> HttpResponse:
-    """A body is one line for every reason; a parameter of the address is named."""
+    """A body is one line for every reason, with the member at fault beside it; a parameter of the address is named."""
     where = [str(part) for part in problem.errors[0].get("loc", ())] if problem.errors else []
     if where and where[0] in ("path", "query", "header", "cookie"):
         return webapi.error(request, 400, f"invalid {where[-1]}")
-    return webapi.error(request, 400, webapi.INVALID_BODY)
+    # Before the names of members: "body" and the name of the parameter.
+    return webapi.refusal(request, webapi.mistyped(problem.errors, skip=2))
 
 
 @api.exception_handler(HttpError)
 def _http_error(request: HttpRequest, problem: HttpError) -> HttpResponse:
     # The framework's own word for a body that is no JSON.
-    text = webapi.INVALID_BODY if problem.message.startswith("Cannot parse request body") else problem.message
-    return webapi.error(request, problem.status_code, text)
+    if problem.message.startswith("Cannot parse request body"):
+        return webapi.refusal(request, webapi.invalid(hint=webapi.not_json(problem.__cause__)))
+    return webapi.error(request, problem.status_code, problem.message)
 
 
 @api.exception_handler(Http404)

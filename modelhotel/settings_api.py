@@ -8,31 +8,29 @@ from ninja import Router
 
 from modelhotel import settings_verbs
 from modelhotel.core import webapi
-from modelhotel.core.faults import Refusal
 from modelhotel.presets import PRESETS
 
 router = Router(tags=["settings"])
-_VALUES: msgspec.json.Decoder[dict[str, str]] = msgspec.json.Decoder(dict[str, str])
 
 
-class _Reset(msgspec.Struct):
+class _Reset(webapi.Body):
     keys: list[str]
 
 
-class _Preset(msgspec.Struct):
+class _Preset(webapi.Body):
     name: str
 
 
-_RESET = msgspec.json.Decoder(_Reset)
-_PRESET = msgspec.json.Decoder(_Preset)
-
-
-def _body(request: HttpRequest, decoder: "msgspec.json.Decoder[Any]") -> Any:
+def _values(request: HttpRequest) -> dict[str, str]:
     """The whole body, in its own order of keys. Raises Refusal(400)."""
-    try:
-        return decoder.decode(request.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise Refusal(400, webapi.INVALID_BODY) from None
+    values = webapi.decoded(request.body)
+    if not isinstance(values, dict):
+        raise webapi.invalid()
+    for key, value in values.items():
+        if not isinstance(value, str):
+            name = webapi.shown(key)
+            raise webapi.invalid(name, f"{name} must be a string: settings are sent in quotes")
+    return values
 
 
 def _json_body(schema: dict[str, Any]) -> dict[str, Any]:
@@ -54,13 +52,13 @@ def read_settings(request: HttpRequest) -> dict[str, str]:
 
 @router.put("", response=dict[str, str], summary="Change settings", openapi_extra=_json_body(_OF_STRINGS))
 def change_settings(request: HttpRequest) -> dict[str, str]:
-    settings_verbs.update(_body(request, _VALUES), webapi.actor_of(request))
+    settings_verbs.update(_values(request), webapi.actor_of(request))
     return settings_verbs.settings_map()
 
 
 @router.delete("", response=dict[str, str], summary="Reset settings", openapi_extra=_json_body(_OF_KEYS))
 def reset_settings(request: HttpRequest) -> dict[str, str]:
-    settings_verbs.reset(_body(request, _RESET).keys, webapi.actor_of(request))
+    settings_verbs.reset(webapi.parsed(request.body, _Reset).keys, webapi.actor_of(request))
     return settings_verbs.settings_map()
 
 
@@ -74,7 +72,7 @@ _OF_NAME = {"type": "object", "required": ["name"], "properties": {"name": {"enu
     openapi_extra=_json_body(_OF_NAME),
 )
 def apply_preset(request: HttpRequest, dryRun: str = "") -> dict[str, Any]:
-    name = _body(request, _PRESET).name
+    name = webapi.parsed(request.body, _Preset).name
     dry = dryRun == "1"
     changes = settings_verbs.preset(name, webapi.actor_of(request), dry_run=dry)
     return {"name": name, "applied": not dry, "changes": changes}

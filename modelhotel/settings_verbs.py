@@ -72,7 +72,7 @@ def _check(key: str, text: str) -> None:
     except BadValue as problem:
         raise Refusal(400, str(problem), field=key) from problem
     if "\x00" in text:
-        raise Refusal(400, webapi.INVALID_BODY, field=key)  # PostgreSQL stores no NUL
+        raise webapi.invalid(key, f"{key} must hold no NUL character")  # PostgreSQL stores none
 
 
 def check_update(values: Mapping[str, str]) -> None:

@@ -15,6 +15,8 @@ router = Router(tags=["providers"])
 
 
 class ProviderCreate(Body):
+    null_is_absent = frozenset({"provider_type", "api_key", "quota_reserve_percent"})
+
     name: str = ""
     base_url: str = ""
     provider_type: str = ""
@@ -26,6 +28,8 @@ class ProviderCreate(Body):
 class ConnectionTest(Body):
     """What a provider would be stored from. *provider_id*: of a stored one, for what is absent, its key included."""
 
+    null_is_absent = frozenset({"provider_id", "base_url", "provider_type"})
+
     provider_id: str = ""
     base_url: str = ""
     provider_type: str = ""
@@ -33,7 +37,19 @@ class ConnectionTest(Body):
 
 
 class ProviderEdit(Body):
-    """Absent keeps. ``null`` clears where it is allowed."""
+    """Absent keeps. ``null`` clears where there can be nothing, else it keeps too."""
+
+    null_is_absent = frozenset(
+        {
+            "name",
+            "base_url",
+            "provider_type",
+            "api_key",
+            "enabled",
+            "autodiscovery_enabled",
+            "quota_reserve_percent",
+        }
+    )
 
     name: str = ""
     base_url: str = ""

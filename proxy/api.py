@@ -5,15 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import msgspec
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema, Status
-from pydantic import ValidationError
 
 from modelhotel.core.clock import rfc3339
 from modelhotel.core.faults import Refusal
 from modelhotel.core.text import clip, one_line
-from modelhotel.core.webapi import INVALID_BODY, Body, actor_of
+from modelhotel.core.webapi import Body, actor_of, parsed
 from proxy import verbs
 from proxy.limits import spend
 from proxy.limits.fields import FIELDS, RATES
@@ -94,10 +92,7 @@ def describe_all(keys: Iterable[VirtualKey]) -> list[dict[str, Any]]:
 
 def _given(request: HttpRequest) -> dict[str, Any]:
     """The members of the body, *name* always among them; read here, so that a malformed id is reported first."""
-    try:
-        given = KeyIn.model_validate(msgspec.json.decode(request.body)).given()
-    except (ValueError, RecursionError, ValidationError):
-        raise Refusal(400, INVALID_BODY) from None
+    given = parsed(request.body, KeyIn).given()
     return {**given, "name": given.get("name") or ""}
 
 

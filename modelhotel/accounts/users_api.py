@@ -15,7 +15,9 @@ router = Router(tags=["users"])
 
 
 class UserEdit(Body):
-    """Absent keeps; ``null`` clears ``allowed_providers`` and the limits."""
+    """Absent keeps; ``null`` clears ``allowed_providers`` and the limits, and keeps the rest."""
+
+    null_is_absent = frozenset({"username", "display_name", "email", "role", "grants", "enabled"})
 
     username: str = ""
     display_name: str = ""

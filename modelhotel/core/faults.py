@@ -7,6 +7,7 @@ class Refusal(Exception):
     Verbs raise it before they change anything; the API answers with it as plain text (or as
     ``{"error": text}`` for ``Accept: application/json``), forms show it. *code* and *extra* make the
     answer the JSON object ``{"code", "error", **extra}`` whatever was accepted. *field* names the form field at fault.
+    *hint* says what to do about it where *text* is one of the fixed ones that can not.
     """
 
     def __init__(
@@ -17,6 +18,7 @@ class Refusal(Exception):
         code: str | None = None,
         extra: dict[str, object] | None = None,
         field: str | None = None,
+        hint: str = "",
         headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(text)
@@ -25,6 +27,7 @@ class Refusal(Exception):
         self.code = code
         self.extra = extra or {}
         self.field = field
+        self.hint = hint
         self.headers = headers or {}
 
     def __repr__(self) -> str:

@@ -155,7 +155,6 @@ def test_ids_are_checked_before_they_are_looked_up(api: Api, method: str):
         {"max_in_flight": 4.0},
         {"max_in_flight": True},
         {"quota_reserve_percent": "10"},
-        {"quota_reserve_percent": None},
         '{"name": "\\ud800"}',
     ],
 )
