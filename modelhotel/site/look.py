@@ -1,11 +1,12 @@
 """``UNFOLD``: names, colours, scripts and the navigation of the dashboard."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest
 from django.templatetags.static import static
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
 
 from modelhotel.core import catalogue, options
 
@@ -14,10 +15,40 @@ def _may(permission: str) -> Callable[[HttpRequest], bool]:
     return lambda request: bool(request.user.has_perm(permission))
 
 
+#: Entry of the navigation -> the plain list that belongs to it, with the forms below it.
+_LISTS = {
+    "providers": "providers_provider_changelist",
+    "models": "providers_model_changelist",
+    "failover": "failover_failovergroup_changelist",
+    "keys": "proxy_virtualkey_changelist",
+    "requests": "requestlogs_requestlog_changelist",
+    "logs": "requestlogs_applog_changelist",
+    "modelhotel_user_changelist": "modelhotel_user_changelist",
+    "settings": "settings",
+}
+
+
+@functools.cache
+def _addresses() -> dict[str, str]:
+    return {reverse(f"admin:{name}"): view for view, plain in _LISTS.items() for name in (view, plain)}
+
+
+def _entry_of(path: str) -> str:
+    """The longest address wins: the plain list of models lies below the page of providers."""
+    above = [address for address in _addresses() if path.startswith(address)]
+    return _addresses()[max(above, key=len)] if above else ""
+
+
 def _item(title: str, icon: str, view: str, permission: str, key: str = "") -> dict[str, Any]:
     """*key*: the name by which a script puts a badge on it."""
-    link = reverse_lazy(f"admin:{view}")
-    return {"title": title, "icon": icon, "link": link, "permission": _may(permission), "key": key}
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{view}"),
+        "permission": _may(permission),
+        "key": key,
+        "active": lambda request: _entry_of(request.path) == view,
+    }
 
 
 def _static(path: str) -> Callable[[HttpRequest], str]:

@@ -547,6 +547,41 @@ def test_a_sync_reports_what_it_did(pages, house):
     assert "nothing to change" in told
 
 
+# -- the navigation
+
+
+@pytest.mark.parametrize(
+    ("path", "entry"),
+    [
+        ("/", "Overview"),
+        ("/providers/", "Providers"),
+        ("/providers/provider/", "Providers"),
+        ("/providers/provider/{provider}/change/", "Providers"),
+        ("/models/", "Models"),
+        ("/providers/model/", "Models"),
+        ("/providers/model/{model}/change/", "Models"),
+        ("/failover/", "Failover"),
+        ("/failover/failovergroup/add/", "Failover"),
+        ("/keys/", "Virtual keys"),
+        ("/proxy/virtualkey/", "Virtual keys"),
+        ("/proxy/virtualkey/add/", "Virtual keys"),
+        ("/proxy/virtualkey/{key}/history/", "Virtual keys"),
+        ("/requests/", "Requests"),
+        ("/requestlogs/requestlog/", "Requests"),
+        ("/logs/", "App logs"),
+        ("/requestlogs/applog/", "App logs"),
+        ("/modelhotel/user/", "Users"),
+        ("/settings/", "Settings"),
+        ("/password_change/", None),
+    ],
+)
+def test_the_navigation_shows_where_a_page_belongs(pages, house, path, entry):
+    ids = {"provider": house.alpha.pk, "model": Model.objects.first().pk, "key": VirtualKey.objects.first().pk}
+    shown = pages.get(path.format(**ids)).content.decode()
+    marked = re.findall(r'aria-current="page"[^>]*>\s*<span [^>]*>\w+</span>\s*<span>([^<]+)</span>', shown)
+    assert marked == ([entry] if entry else [])
+
+
 # -- keys
 
 
