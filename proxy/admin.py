@@ -1,21 +1,32 @@
-"""Virtual keys in the dashboard. The text of a new key is in the answer that made it, and nowhere else."""
+"""Virtual keys in the dashboard. The text of a new key is on the one page that follows its form, and nowhere else."""
 
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
+from modelhotel.core import crypto
+from modelhotel.core.clock import SYSTEM
 from modelhotel.core.verbadmin import VerbAdmin, actor_of, before_delete, column, moment, value_column
 from providers.models import Provider
 from proxy import verbs
 from proxy.limits.fields import FIELDS
 from proxy.limits.forms import LimitedForm, allowed, allowed_now, provider_names
 from proxy.models import VirtualKey
+
+#: In the session of whoever made keys: id of the key -> its text, encrypted, and when it was made.
+NEW_KEYS = "new_keys"
+#: Seconds in which the page that shows a new key has to be asked for: a redirect takes less than one.
+KEPT = 300
+SHOWN = "A new key is shown once. If nobody saved it, delete it and add another one."
 
 
 class KeyForm(LimitedForm):
@@ -76,19 +87,54 @@ class VirtualKeyAdmin(VerbAdmin[VirtualKey]):
             verbs.delete(str(key.pk), actor_of(request))
         return len(objects)
 
+    # -- the new key, once
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.new_key_view)
+        return [path("<uuid:key_id>/new/", view, name="proxy_virtualkey_new"), *super().get_urls()]
+
     def response_add(self, request: HttpRequest, obj: VirtualKey, post_url_continue: str | None = None) -> HttpResponse:
-        """The key in the answer to the form itself: a redirect would need a place to keep it in between."""
+        """To the page that shows the key: loaded anew, the answer to the form itself would make another one."""
+        now = SYSTEM.now().timestamp()
+        held = {key: kept for key, kept in request.session.get(NEW_KEYS, {}).items() if now - kept["at"] < KEPT}
+        sealed = crypto.pack(request.plain_key)  # type: ignore[attr-defined]
+        request.session[NEW_KEYS] = {**held, str(obj.pk): {"sealed": sealed, "at": now}}
+        return HttpResponseRedirect(self._address("new", str(obj.pk)))
+
+    def new_key_view(self, request: HttpRequest, key_id: uuid.UUID) -> HttpResponse:
+        if request.method != "GET":  # a HEAD would use up the one view and show nothing
+            return HttpResponseNotAllowed(["GET"])
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        plain, row = self._taken(request, str(key_id)), VirtualKey.objects.filter(pk=key_id).first()
+        if plain is None or row is None:
+            self.message_user(request, SHOWN, messages.WARNING)
+            return HttpResponseRedirect(self._address("changelist"))
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "title": "Your new key",
-            "key": obj,
-            "plain": request.plain_key,  # type: ignore[attr-defined]
+            "key": row,
+            "plain": plain,
             "base": f"{request.scheme}://{request.get_host()}/v1",
         }
         response = TemplateResponse(request, "proxy/new_key.html", context)
         response["Cache-Control"] = "no-store"
         return response
+
+    @staticmethod
+    def _taken(request: HttpRequest, key_id: str) -> str | None:
+        """The text of the key, out of the session; None when it was taken, is too old or can not be read."""
+        held = dict(request.session.get(NEW_KEYS, {}))
+        kept = held.pop(key_id, None)
+        if kept is None:
+            return None
+        request.session[NEW_KEYS] = held
+        try:
+            plain = crypto.unpack(kept["sealed"])
+        except crypto.DecryptError:  # the master key was changed in between
+            return None
+        return plain if SYSTEM.now().timestamp() - kept["at"] < KEPT else None
 
     # -- columns
 

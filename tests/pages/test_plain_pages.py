@@ -32,3 +32,17 @@ def test_who_types_elsewhere_is_left_alone(hotel, page):
     page.locator("[name=email]").click()
     page.keyboard.type("una@example.com")
     expect(page.locator("[name=email]")).to_have_value("una@example.com")
+
+
+def test_a_new_key_is_made_once_however_often_its_page_is_loaded(hotel, page):
+    page.goto(hotel.url + "/proxy/virtualkey/add/")
+    page.keyboard.type("laptop")
+    page.click("[name=_save]")
+    expect(page.get_by_role("heading", name="The key “laptop” is ready")).to_be_visible()
+    key = page.inner_text("#new-key")
+    assert hotel.chat("hotel/glm-4.6", key).status_code == 200
+    page.reload()
+    expect(page.get_by_text("A new key is shown once.")).to_be_visible()
+    assert key not in page.content()
+    names = [row["name"] for row in hotel.product.api("GET", "/api/virtual-keys").json()]
+    assert names.count("laptop") == 1

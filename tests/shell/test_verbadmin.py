@@ -587,13 +587,18 @@ def test_the_navigation_shows_where_a_page_belongs(pages, house, path, entry):
 
 def test_a_new_key_is_in_one_answer_and_nowhere_else(pages, house):
     data = {"name": "laptop", "every_provider": "on"}
-    answer = pages.post(url(VirtualKey, "add"), data)
+    sent = pages.post(url(VirtualKey, "add"), data)
+    row = world.stored("laptop")
+    assert (sent.status_code, sent["Location"]) == (302, url(row, "new"))
+    waiting = str(pages.session["new_keys"])
+    assert pages.head(sent["Location"]).status_code == 405, "and uses nothing up"
+    answer = pages.get(sent["Location"])
     assert answer.status_code == 200 and "no-store" in answer["Cache-Control"]
     plain = set(re.findall(r"sk-[0-9a-f]{32}", answer.content.decode()))
     assert len(plain) == 1
     key = plain.pop()
+    assert "enc:v1:" in waiting and key not in waiting
     assert house.listed(key) == house.listed()
-    row = world.stored("laptop")
     assert row.key_hash == keys.hash_of(key.encode())
     for address in (url(VirtualKey, "changelist"), url(row, "change"), f"/proxy/virtualkey/{row.pk}/history/", "/"):
         assert key not in pages.get(address).content.decode()
@@ -601,6 +606,29 @@ def test_a_new_key_is_in_one_answer_and_nowhere_else(pages, house):
     assert not Session.objects.filter(session_data__contains=key[3:]).exists()
     assert not any(key in str(values) for model in (LogEntry, VirtualKey) for values in model.objects.values_list())
     assert [status for _, status, _ in audited()] == [200]
+
+
+def test_the_page_of_a_new_key_makes_none_when_it_is_loaded_again(pages, viewer):
+    """nor does it show the key again, or to anybody else"""
+    sent = pages.post(url(VirtualKey, "add"), {"name": "laptop", "every_provider": "on"})
+    stranger = Client()
+    stranger.force_login(User.objects.create_superuser("other"))
+    assert viewer.get(sent["Location"]).status_code == 403
+    assert stranger.get(sent["Location"])["Location"] == url(VirtualKey, "changelist")
+    assert re.search(r"sk-[0-9a-f]{32}", pages.get(sent["Location"]).content.decode())
+    again = pages.get(sent["Location"], follow=True)
+    assert again.redirect_chain == [(url(VirtualKey, "changelist"), 302)]
+    assert "A new key is shown once. If nobody saved it" in again.content.decode()
+    assert not re.search(r"sk-[0-9a-f]{32}", again.content.decode())
+    assert VirtualKey.objects.count() == 1 and pages.session["new_keys"] == {}
+
+
+def test_a_new_key_waits_five_minutes_for_its_page(pages, monkeypatch):
+    sent = pages.post(url(VirtualKey, "add"), {"name": "laptop", "every_provider": "on"})
+    held = pages.session
+    held["new_keys"] = {key: {**kept, "at": kept["at"] - 301} for key, kept in held["new_keys"].items()}
+    held.save()
+    assert pages.get(sent["Location"])["Location"] == url(VirtualKey, "changelist")
 
 
 def test_a_key_needs_at_least_one_provider_when_it_may_not_use_every_one(pages, house):
@@ -614,7 +642,7 @@ def test_a_key_needs_at_least_one_provider_when_it_may_not_use_every_one(pages, 
 
 def test_the_form_of_a_key_takes_and_shows_its_limits(pages):
     form = {"name": "limited", "every_provider": "on", "rate_limit_rps": "2.5", "rate_limit_tpm": "1000"}
-    assert pages.post(url(VirtualKey, "add"), {**form, "budget_usd": "5", "budget_period": "week"}).status_code == 200
+    assert pages.post(url(VirtualKey, "add"), {**form, "budget_usd": "5", "budget_period": "week"}).status_code == 302
     row = VirtualKey.objects.get(name="limited")
     limits = row.rate_limit_rps, row.rate_limit_burst, row.rate_limit_tpm, row.budget_usd, row.budget_period
     assert limits == (2.5, None, 1000, 5.0, "week")
