@@ -13,7 +13,7 @@ from providers.cache import ProviderRow
 from providers.kinds.base import JSON_TYPE, Header, Kind
 from providers.upstream.interface import Request
 from proxy import outgoing
-from proxy.dialects import chat, gemini, messages
+from proxy.dialects import callids, chat, gemini, messages
 from proxy.dialects.base import Judged, Members, Reader, Untranslatable, Verdict, Watcher
 from proxy.dialects.responses import egress as to_responses
 from proxy.dialects.responses import native as own_responses
@@ -65,7 +65,14 @@ class _Chat(Egress):
     heals = True
 
     def request(self, exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Request:
-        return outgoing.build(exchange, candidate, repair)
+        kind = candidate.provider.kind
+        members = callids.for_chat(
+            exchange.body,
+            exchange.raw if exchange.own is None else None,
+            limit=kind.call_id_limit(candidate.provider.base_url),
+            signatures=kind.reads_signatures(candidate.model.model_id),
+        )
+        return outgoing.build(exchange, candidate, repair, members)
 
     def read_answer(self, payload: bytes, model: str) -> Judged:
         return chat.read_answer(payload)

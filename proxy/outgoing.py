@@ -12,6 +12,7 @@ from failover.resolve import Candidate
 from modelhotel.core import durations
 from providers.kinds.base import JSON_TYPE, Kind
 from providers.upstream.interface import FaultKind, Headers, Request, Response, Steady, UpstreamError
+from proxy.dialects.base import Members
 from proxy.exchange import Exchange
 from proxy.repairs import Repair
 from proxy.secrecy import Secrets
@@ -28,11 +29,14 @@ _PRINTABLE = bytes(range(0x20, 0x7F))
 _TIMEOUTS = frozenset((FaultKind.DIAL_TIMEOUT, FaultKind.HEADER_TIMEOUT, FaultKind.BODY_TIMEOUT))
 
 
-def build(exchange: Exchange, candidate: Candidate, repair: Repair | None) -> Request:
-    """The request for *candidate*, who refuses what *repair* says: from scratch, nothing of the client's headers."""
+def build(exchange: Exchange, candidate: Candidate, repair: Repair | None, members: Members | None = None) -> Request:
+    """The request for *candidate*, who refuses what *repair* says: from scratch, nothing of the client's headers.
+
+    *members*: what is asked, where it is not what the exchange says.
+    """
     provider, endpoint = candidate.provider, exchange.endpoint
     body = endpoint.build_body(
-        exchange.body,
+        exchange.body if members is None else members,
         exchange.raw,
         model_id=candidate.model.model_id,
         kind=provider.kind,

@@ -5,7 +5,7 @@ import re
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from providers.kinds.base import Blank, Http, Kind, Listed, entries, stub, text
+from providers.kinds.base import CALL_ID_LIMIT, Blank, Http, Kind, Listed, entries, stub, text
 from providers.kinds.reading import PAGES
 
 log = logging.getLogger("discovery")
@@ -59,6 +59,9 @@ class Azure(Kind):
 
     def root(self, base_url: str) -> str:
         return _origin(base_url) + "/openai/v1"
+
+    def call_id_limit(self, base_url: str) -> int | None:
+        return CALL_ID_LIMIT
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:
         found = await self._deployments(http, base_url, key)

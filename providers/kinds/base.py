@@ -10,6 +10,8 @@ import msgspec
 Header = tuple[bytes, bytes]
 JSON_TYPE: Header = (b"content-type", b"application/json")
 CHAT_PATH = "/chat/completions"
+#: Characters of a tool call's id in OpenAI's chat, and in Azure's.
+CALL_ID_LIMIT = 40
 EMBEDDINGS_PATH = "/embeddings"
 RERANK_PATH = "/rerank"
 COHERE_LAYER = "/compatibility/v1"
@@ -223,6 +225,14 @@ class Kind:
     def native_responses(self, base_url: str) -> bool:
         """Whether ``/v1/responses`` at *base_url* is OpenAI's own."""
         return False
+
+    def call_id_limit(self, base_url: str) -> int | None:
+        """Characters that the id of a tool call may have in chat; None: nothing is known of a limit."""
+        return None
+
+    def reads_signatures(self, model_id: str) -> bool:
+        """Whether chat takes Gemini's thought signatures, ``extra_content.google`` of a tool call, for *model_id*."""
+        return "gemini" in model_id.lower()
 
     def auth_headers(self, key: str, dialect: str = "chat") -> list[Header]:
         """What a call in *dialect* carries. Empty for a keyless provider: no auth header of any kind is sent then."""

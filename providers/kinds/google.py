@@ -80,6 +80,9 @@ class Google(Kind):
     modelsdev = "google"
     modelsdev_only = True
 
+    def reads_signatures(self, model_id: str) -> bool:
+        return True
+
     def gemini_root(self, base_url: str) -> str:
         return base_url.rstrip("/").removesuffix(_LAYER)
 

@@ -16,9 +16,8 @@ from providers.upstream.wire import Connection
 from proxy import body, multipart, reasons, repairs, secrecy
 from proxy import usage as usages
 from proxy.body import BadBody
-from proxy.dialects import audio, chat, continuing, embeddings, images, jsonmode, passed, rerank
+from proxy.dialects import audio, callids, chat, continuing, embeddings, images, jsonmode, passed, rerank, thoughtsig
 from proxy.dialects.base import Judged, Members
-from proxy.dialects.messages import thoughtsig
 from proxy.secrecy import Secrets
 
 KEY = "sk-upstream-0123456789"
@@ -48,6 +47,8 @@ def request(data: bytes) -> None:
             made = chat.build_body(asked.members, data, model_id="glm-m", kind=kind, stream=asked.stream, repair=repair)
             assert _members(made)["model"] == msgspec.Raw(b'"glm-m"')
             assert len(made) <= 2 * len(data) + 2 * jsonmode.SCHEMA_LIMIT
+    fitted = callids.for_chat(asked.members, data, limit=40, signatures=False)
+    assert len(msgspec.json.encode(fitted)) <= 2 * len(data) + 64
     assert usages.prompt_tokens(asked.members) <= len(data)
     assert 1 <= passed.prompt_tokens(asked.members) <= len(data)
     if continuing.allowed(asked.members):

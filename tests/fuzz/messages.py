@@ -11,6 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from proxy.body import BadBody
+from proxy.dialects import callids, thoughtsig
 from proxy.dialects.base import Members, Untranslatable
 from proxy.dialects.messages import (
     count,
@@ -21,7 +22,6 @@ from proxy.dialects.messages import (
     lesson,
     native,
     reader,
-    thoughtsig,
     writer,
 )
 from proxy.stream.sse import Framer
@@ -41,7 +41,7 @@ def _object(data: bytes) -> Members:
 def request(data: bytes) -> None:
     with contextlib.suppress(BadBody):
         asked = ingress.parse(data)
-        json.loads(msgspec.json.encode(asked.members))
+        json.loads(msgspec.json.encode(callids.for_chat(asked.members, None, limit=40, signatures=False)))
         assert asked.own is not None
         native_request(data)
         with contextlib.suppress(Untranslatable):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from proxy.body import BadBody
+from proxy.dialects import callids
 from proxy.dialects.base import Members, Untranslatable
 from proxy.dialects.chat import read_answer
 from proxy.dialects.responses import egress, ingress, native, reader, reroute
@@ -31,7 +32,8 @@ def request(data: bytes) -> None:
         assert bad.status == 400 and bad.message
         return
     assert asked.own is not None
-    assert isinstance(json.loads(msgspec.json.encode(asked.members))["messages"], list)
+    fitted = callids.for_chat(asked.members, None, limit=40, signatures=False)
+    assert isinstance(json.loads(msgspec.json.encode(fitted))["messages"], list)
     assert json.loads(native.build(asked.own, model="m"))["model"] == "m"
     Writer(asked.own).end()
     with contextlib.suppress(Untranslatable):

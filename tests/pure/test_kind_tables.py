@@ -327,6 +327,27 @@ def test_whose_responses_are_openais_own(kind: str, base: str, native: bool):
     assert registry.get(kind).native_responses(base) is native
 
 
+@pytest.mark.parametrize(
+    ("kind", "base", "limit"),
+    [
+        ("openai", "https://api.openai.com/v1", 40),
+        ("openai", "https://eu.api.openai.com/v1", 40),
+        ("openai", "https://notapi.openai.com.example/v1", None),
+        ("openai", "https://relay.example/v1", None),
+        ("azure", "https://r.services.ai.azure.com/api/projects/p", 40),
+        ("openrouter", "https://openrouter.ai/api/v1", None),
+        ("custom", "https://relay.example/v1", None),
+    ],
+)
+def test_how_long_the_id_of_a_call_may_be(kind: str, base: str, limit: int | None):
+    assert registry.get(kind).call_id_limit(base) == limit
+
+
+def test_who_reads_signatures_of_gemini():
+    assert kinds(lambda kind: kind.reads_signatures("m")) == {"google"}
+    assert kinds(lambda kind: kind.reads_signatures("google/Gemini-3-pro")) == kinds(lambda kind: True)
+
+
 # ---------------------------------------------------------------- images
 
 

@@ -170,6 +170,20 @@ def test_messages(message, expected):
     assert items(message) == expected
 
 
+def test_ids_of_calls_keep_within_the_limit():
+    def ids(call_id: str) -> list[str]:
+        call = {"id": call_id, "function": {"name": "f", "arguments": "{}"}}
+        asked, result = (
+            items({"role": "assistant", "content": None, "tool_calls": [call]}),
+            items({"role": "tool", "tool_call_id": call_id, "content": "r"}),
+        )
+        return [asked[0]["call_id"], result[0]["call_id"]]
+
+    assert ids("x" * 64) == ["x" * 64] * 2
+    one, other = ids("x" * 65)
+    assert one == other and len(one) == 64 and one.startswith("x" * 47 + "_")
+
+
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [

@@ -11,6 +11,7 @@ import msgspec
 
 from modelhotel.core import ids
 from proxy import usage as usages
+from proxy.dialects import thoughtsig
 from proxy.dialects.base import Members, Untranslatable
 from proxy.usage import Usage
 
@@ -201,7 +202,7 @@ def tool_call(call: Call, chat_id: str, index: int) -> dict[str, object]:
         "function": {"name": call.name, "arguments": call.arguments},
     }
     if call.signature:
-        said["extra_content"] = {"google": {"thought_signature": call.signature}}
+        said["extra_content"] = thoughtsig.extra(call.signature)
     return said
 
 

@@ -5,6 +5,7 @@ from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
 
+from proxy.dialects import thoughtsig
 from proxy.dialects.base import Members, Untranslatable
 from proxy.dialects.gemini.answer import ABSENT, begins
 
@@ -180,7 +181,7 @@ def _asked(raw: Raw, names: dict[str, str]) -> list[Piece]:
         if isinstance(call.id, str):
             names[call.id] = call.function.name
         piece: Piece = {"functionCall": {"name": call.function.name, "args": _args(call.function.arguments)}}
-        if signature := _signature(call.extra_content):
+        if signature := thoughtsig.of(call.extra_content):
             piece["thoughtSignature"] = signature
         pieces.append(piece)
     return pieces
@@ -201,12 +202,6 @@ def _object(text: str) -> Raw | None:
     except _ERRORS:
         return None
     return Raw(data)
-
-
-def _signature(extra: object) -> str:
-    google = extra.get("google") if isinstance(extra, dict) else None
-    signature = google.get("thought_signature") if isinstance(google, dict) else None
-    return signature if isinstance(signature, str) else ""
 
 
 def _result(message: _Message, names: dict[str, str]) -> Piece:

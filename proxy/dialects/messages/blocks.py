@@ -7,7 +7,7 @@ open one has ended: text ends where anything else begins, a tool call where its 
 import re
 from collections import deque
 
-from proxy.dialects.messages import thoughtsig
+from proxy.dialects import thoughtsig
 from proxy.dialects.messages.raw import encode
 
 _MARKS = re.compile(r'[{}\[\]"\\]')

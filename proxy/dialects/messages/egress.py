@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from proxy.dialects import jsonmode
+from proxy.dialects import callids, jsonmode
 from proxy.dialects.base import Members, Untranslatable
 from proxy.dialects.messages import structured
 from proxy.dialects.messages import thinking as thoughts
@@ -37,7 +37,6 @@ _CHOICES = {"auto": Raw(b'{"type":"auto"}'), "required": Raw(b'{"type":"any"}')}
 _NOTHING_LEFT = "at least one user or assistant message with content is required"
 
 _ID = re.compile(rb'"[A-Za-z0-9_-]*"')
-_NO_ID = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -211,7 +210,7 @@ def _result(message: _Message) -> bytes:
 def _call_id(raw: Raw | None) -> bytes:
     """A call's id: Anthropic takes letters, digits, ``_`` and ``-`` alone, and other vendors give others."""
     quoted = _string(raw)
-    return quoted if _ID.fullmatch(quoted) else b'"%b"' % _NO_ID.sub("_", text_of(raw)).encode()
+    return quoted if _ID.fullmatch(quoted) else encode(callids.plain(text_of(raw)))
 
 
 def _string(raw: Raw | None) -> bytes:

@@ -7,8 +7,9 @@ import msgspec
 
 from proxy.answers import INVALID_VALUE, MISSING_PARAMETER
 from proxy.body import MODEL_KEPT, MODEL_LIMIT, Asked, BadBody
+from proxy.dialects import thoughtsig
 from proxy.dialects.base import Members
-from proxy.dialects.messages import structured, thoughtsig, tools
+from proxy.dialects.messages import structured, tools
 from proxy.dialects.messages.raw import (
     ABSENT,
     ERRORS,

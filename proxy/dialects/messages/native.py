@@ -3,13 +3,14 @@
 Of a stream only so much is read as the meter and the verdict need.
 """
 
-from collections.abc import Callable
+import re
 
 import msgspec
 
+from proxy.dialects import callids, thoughtsig
 from proxy.dialects.base import Judged, Members, Untranslatable
 from proxy.dialects.chat import TELLING_REASONS
-from proxy.dialects.messages import errors, thoughtsig
+from proxy.dialects.messages import errors
 from proxy.dialects.messages.answer import finish_reason, opened
 from proxy.dialects.messages.counts import Counts
 from proxy.dialects.messages.events import classify
@@ -17,9 +18,7 @@ from proxy.dialects.messages.raw import (
     ABSENT,
     ERRORS,
     Raw,
-    decode_items,
     decode_members,
-    decode_text,
     encode,
     is_object,
     is_text,
@@ -33,6 +32,7 @@ from proxy.usage import Usage
 
 #: Where a block of a request names a tool call, by the block's type.
 _CALL_IDS = {"tool_use": "id", "tool_result": "tool_use_id"}
+_REFUSED = re.compile(rb'\s*:\s*"(?![A-Za-z0-9_-]+")')
 _DELIVERED = ("text", "thinking", "partial_json", "input")
 
 
@@ -40,36 +40,34 @@ _DELIVERED = ("text", "thinking", "partial_json", "input")
 
 
 def build(own: Members, *, model: str) -> bytes:
-    """What the client sent, with another model, and ids of tool calls as their providers gave them."""
+    """What the client sent, with another model, and the ids of other vendors' calls as Anthropic takes them.
+
+    Only results are looked at: a call without one is refused anyway.
+    """
     body: dict[str, object] = {**own, "model": model}
-    if thoughtsig.MARK in bytes(own.get("messages", ABSENT)):
-        body["messages"] = _each(own["messages"], _plain_message)
+    said = bytes(own.get("messages", ABSENT))
+    if thoughtsig.MARK in said or callids.anywhere(said, b'"tool_use_id"', _REFUSED):
+        body["messages"] = callids.each(own["messages"], _message)
     return encode(body)
 
 
-def _each(raw: Raw, changed: Callable[[Raw], Raw]) -> Raw:
-    """A list with every element that holds a mark *changed*; anything else as it is."""
-    try:
-        items = decode_items(raw)
-        return Raw(encode([changed(item) if thoughtsig.MARK in bytes(item) else item for item in items]))
-    except ERRORS:
+def _message(raw: Raw) -> Raw:
+    message = members_of(raw)
+    content = message.get("content")
+    if content is None or b'"tool_' not in bytes(content):
         return raw
+    made = callids.each(content, _block)
+    return raw if made is content else Raw(encode({**message, "content": made}))
 
 
-def _plain_message(raw: Raw) -> Raw:
-    message = decode_members(raw)
-    if "content" in message:
-        message["content"] = _each(message["content"], _plain_block)
-    return Raw(encode(message))
-
-
-def _plain_block(raw: Raw) -> Raw:
-    block = decode_members(raw)
+def _block(raw: Raw) -> Raw:
+    block = members_of(raw)
     name = _CALL_IDS.get(text_of(block.get("type")), "")
-    if not is_text(block.get(name)):
-        return raw
-    block[name] = Raw(encode(thoughtsig.split(decode_text(block[name]))[0]))
-    return Raw(encode(block))
+    return Raw(encode(block)) if callids.rename(block, name, _call_id) else raw
+
+
+def _call_id(call_id: str) -> str:
+    return callids.plain(thoughtsig.split(call_id)[0])
 
 
 # -- the answer

@@ -6,8 +6,9 @@ import msgspec
 
 from proxy import reasons
 from proxy import usage as usages
+from proxy.dialects import thoughtsig
 from proxy.dialects.base import Members, Untranslatable
-from proxy.dialects.messages import chunks, counts, errors, thoughtsig
+from proxy.dialects.messages import chunks, counts, errors
 from proxy.dialects.messages.blocks import Blocks
 from proxy.dialects.messages.raw import (
     ABSENT,

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from proxy.dialects import callids
 from proxy.dialects.base import Members, Untranslatable
 from proxy.dialects.responses import raws
 from proxy.dialects.responses.answers import chat_usage, failed, finish_reason
@@ -83,7 +84,7 @@ class _Conversation:
         elif role == "tool":
             texts = [part["text"] for part in parts if _is_text(part)]
             output = raws.joined(texts) if texts else raws.json("")
-            call = message.get("tool_call_id", raws.json(""))
+            call = _call_id(message.get("tool_call_id"))
             self.input.append({"type": "function_call_output", "call_id": call, "output": output})
         else:
             self._say("user", [found for part in parts if (found := _user_part(part)) is not None])
@@ -99,8 +100,16 @@ class _Conversation:
             function = raws.members(call.get("function"))
             if function is None or not raws.text(function.get("name")):
                 continue
-            item = {"type": "function_call", "call_id": call.get("id", raws.json("")), "name": function["name"]}
+            item = {"type": "function_call", "call_id": _call_id(call.get("id")), "name": function["name"]}
             self.input.append({**item, "arguments": _arguments(function.get("arguments"))})
+
+
+def _call_id(raw: Raw | None) -> Raw:
+    if raw is None:
+        return raws.json("")
+    if len(memoryview(raw)) <= callids.RESPONSES_LIMIT + 2:
+        return raw
+    return raws.json(callids.shortened(raws.text(raw), callids.RESPONSES_LIMIT))
 
 
 def _parts(content: Raw | None) -> list[Members]:

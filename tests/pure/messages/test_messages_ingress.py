@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.body import BadBody
-from proxy.dialects.messages import has_document, ingress, thoughtsig
+from proxy.dialects import thoughtsig
+from proxy.dialects.messages import has_document, ingress
 from tests.pace import slower
 from tests.pure.messages.shapes import AGENT, PDF, PNG, plain, raw, values
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy import answers
-from proxy.dialects.messages import count, errors, ingress, native, thoughtsig
+from proxy.dialects import thoughtsig
+from proxy.dialects.messages import count, errors, ingress, native
 from proxy.stream.sse import Event, Framer
 from proxy.usage import MAX_COUNT, Usage
 from tests.pure.messages.shapes import (
@@ -58,13 +59,40 @@ def test_ids_of_calls_go_without_the_signature():
     built = json.loads(native.build(members(model="g", messages=conversation, max_tokens=1), model="claude"))
     expected = json.loads(json.dumps(conversation))
     expected[1]["content"][1]["id"] = expected[2]["content"][0]["tool_use_id"] = "call_1"
+    expected[1]["content"][2]["id"] = "a_thoughtsig__"
     assert built == {"model": "claude", "messages": expected, "max_tokens": 1}
+
+
+def test_ids_of_other_vendors_are_made_plain_and_nothing_else_is_touched():
+    call = b'{"type":"tool_use","id":"%s","name":"f",  "input":{"tool_use_id":"a:b","n":1.10}}'
+    result = b'{ "type":"tool_result","tool_use_id" : "%s","content":[{"type":"text","text":"functions.f:0"}]}'
+    talk = (
+        b'[{"role":"user","content":"functions.f:0",  "x":1E2},{"role":"assistant","content":[%b,{"type":"text", '
+        b'"text":"t"}]},{"role":"user","content":[%b]}]'
+    )
+    own = b'{"model":"a","messages":%b,"max_tokens":1}'
+    plain = own % (talk % (call % b"toolu_01-a", result % b"toolu_01-a"))
+    assert native.build(ingress.parse(plain).own, model="a") == plain
+    odd = own % (talk % (call % b"functions.f:0", result % b"functions.f:0"))
+    built = json.loads(native.build(ingress.parse(odd).own, model="a"))
+    assert built == json.loads(own % (talk % (call % b"functions_f_0", result % b"functions_f_0")))
+    raw_out = native.build(ingress.parse(odd).own, model="a")
+    assert b'{"role":"user","content":"functions.f:0",  "x":1E2}' in raw_out and b'"n":1.10}' in raw_out
+    assert b'{"type":"text", "text":"t"}' in raw_out
 
 
 @settings(max_examples=40)
 @given(
     values,
-    st.lists(st.fixed_dictionaries({"type": st.sampled_from(("tool_use", "tool_result")), "id": values}), max_size=3),
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "type": st.sampled_from(("tool_use", "tool_result")),
+                "id": values.filter(lambda value: not isinstance(value, str)),
+            }
+        ),
+        max_size=3,
+    ),
 )
 def test_whatever_the_messages_are_they_pass(value, blocks):
     marked = "x_thoughtsig_YWJj"

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.dialects import thoughtsig
 from proxy.dialects.base import Untranslatable
-from proxy.dialects.messages import thoughtsig, writer
+from proxy.dialects.messages import writer
 from tests.pure.messages.shapes import ID, chat_frames, chunk, events_of, message_of, pieces, raw, values, written
 
 COMPLETION = {

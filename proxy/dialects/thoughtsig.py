@@ -1,4 +1,7 @@
-"""Gemini's thought signatures, carried through the Messages dialect in the ids of tool calls (v1-api 12.5). Pure."""
+"""Gemini's thought signatures, carried in the ids of tool calls where a dialect has no other place (v1-api 12.5). Pure.
+
+Messages has none and neither has Responses. Without the signature Gemini refuses the next turn.
+"""
 
 import base64
 import re
@@ -8,6 +11,18 @@ MARK = _MARK.encode()
 _TRIES = 8
 """Marks that are tried from the end: more of them stand in no signature, and each costs the length of the id."""
 _ENCODED = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def of(extra: object) -> str:
+    """The signature in the ``extra_content`` of a tool call; empty where there is none."""
+    google = extra.get("google") if isinstance(extra, dict) else None
+    signature = google.get("thought_signature") if isinstance(google, dict) else None
+    return signature if isinstance(signature, str) else ""
+
+
+def extra(signature: str) -> dict[str, dict[str, str]]:
+    """The ``extra_content`` of a tool call with *signature*."""
+    return {"google": {"thought_signature": signature}}
 
 
 def join(call_id: str, signature: str) -> str:
