@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.body import Asked, BadBody
+from proxy.dialects import thoughtsig
 from proxy.dialects.responses import ingress
 from proxy.dialects.responses.tools import origins
 
@@ -298,6 +299,25 @@ def test_text_between_a_call_and_its_output_stands_before_the_call():
         {"role": "assistant", "content": "t\nt", "tool_calls": [called("a", "1")]},
         {"role": "tool", "tool_call_id": "1", "content": "o"},
     ]
+
+
+def test_a_signature_in_the_id_of_a_call_is_restored():
+    call, output = {"type": "function_call", "name": "f", "arguments": "{}"}, {"type": "function_call_output"}
+    marked = thoughtsig.join("call_1", "CvQB+/sig==")
+    odd = "call_2_thoughtsig_!"
+    asking, result, other = messages(
+        {**call, "call_id": marked},
+        {**call, "call_id": odd},
+        {**output, "call_id": marked, "output": "o"},
+        {**output, "call_id": odd, "output": "o"},
+    )
+    function = {"name": "f", "arguments": "{}"}
+    extra = {"google": {"thought_signature": "CvQB+/sig=="}}
+    assert asking["tool_calls"] == [
+        {"id": "call_1", "type": "function", "function": function, "extra_content": extra},
+        {"id": odd, "type": "function", "function": function},
+    ]
+    assert [result["tool_call_id"], other["tool_call_id"]] == ["call_1", odd]
 
 
 @pytest.mark.parametrize(

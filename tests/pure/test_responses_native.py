@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.dialects import callids, thoughtsig
 from proxy.dialects.responses import native
 from proxy.dialects.responses.native import Native
 from proxy.stream.sse import Event, Framer
@@ -41,6 +42,42 @@ def test_only_the_model_of_the_body_changes():
         b'{"model":"gpt-5","store":false,"temperature":0.10,"tools":[{"type": "web_search" }],"new":[1,2 ]}'
     )
     assert bytes(own["model"]) == b'"hotel/x"'
+
+
+HEX = "0123456789abcdef" * 2
+
+
+def sent(*items: bytes) -> bytes:
+    """The ``input`` that goes out."""
+    own = {"model": msgspec.Raw(b'"x"'), "input": msgspec.Raw(b"[%b]" % b", ".join(items))}
+    return native.build(own, model="m").removeprefix(b'{"model":"m","input":').removesuffix(b"}")
+
+
+def test_an_input_that_is_openais_own_is_not_touched():
+    real = b'{ "type":"reasoning","id":"rs_%b0123456789abcdef","summary":[] }' % HEX.encode()
+    call = b'{"type":"function_call","call_id" : "call_%b", "name":"f","arguments":"{}"}' % HEX.encode()
+    assert sent(real, call) == b"[%b, %b]" % (real, call)
+
+
+@pytest.mark.parametrize("kind", ["function_call", "function_call_output"])
+def test_call_ids_go_without_the_signature_and_within_the_limit(kind):
+    def item(call_id: str) -> dict[str, object]:
+        return {"type": kind, "call_id": call_id, "output": call_id}
+
+    marked, long = thoughtsig.join("call_1", "sig"), "x" * 65
+    given = [item(marked), item(long), item("call_2"), {**item(marked), "type": "custom_tool_call"}]
+    out = json.loads(sent(*(json.dumps(one).encode() for one in given)))
+    assert out[0] == {**given[0], "call_id": "call_1"}
+    assert out[1] == {**given[1], "call_id": callids.shortened(long, 64)} and len(out[1]["call_id"]) == 64
+    assert out[2:] == given[2:]
+
+
+@pytest.mark.parametrize(
+    "odd", [b'"text"', b"7", b'[7,"x_thoughtsig_YQ",{"type":"function_call","call_id":[]}]', b"{}"]
+)
+def test_whatever_the_input_is_it_passes(odd):
+    own = {"input": msgspec.Raw(odd), "x": msgspec.Raw(b"1")}
+    assert json.loads(native.build(own, model="m")) == {"input": json.loads(odd), "x": 1, "model": "m"}
 
 
 # -- whole answers

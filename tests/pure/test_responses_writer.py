@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.dialects import thoughtsig
 from proxy.dialects.base import Untranslatable
 from proxy.dialects.responses.writer import Writer
 from proxy.stream.sse import Event
@@ -245,6 +246,27 @@ def test_calls_of_a_whole_answer_are_one_each_whatever_they_say():
     items = whole(completion(message))["output"]
     assert [(item["name"], item["arguments"]) for item in items] == [("f", '{"a":1}'), *[("f", "{}")] * 3]
     assert [item["call_id"] for item in items] == ["call_3", "call_5", "same", "same"]
+
+
+@pytest.mark.parametrize("given", [{"id": "call_1"}, {}])
+def test_a_signature_goes_into_the_id_of_its_call(given):
+    """The other call has none, and odd ones are none."""
+    extra = {"google": {"thought_signature": "CvQB+/sig=="}}
+    fragments = [
+        {**fragment(0, name="f", arguments="{}"), **given, "extra_content": extra},
+        {**fragment(1, "call_2", "g", "{}"), "extra_content": {"google": {"thought_signature": 7}}},
+        {**fragment(2, "call_3", "h", "{}"), "extra_content": [extra]},
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": fragments}
+    whole = json.loads(writer().whole(json.dumps({"choices": [{"message": message}]}).encode(), MODEL))["output"]
+    streamed = stream(*(calls(one) for one in fragments), chunk(finish="tool_calls"))
+    for output in (whole, streamed[-1]["response"]["output"]):
+        ids = [item["call_id"] for item in output]
+        call_id, signature = thoughtsig.split(ids[0])
+        assert signature == "CvQB+/sig==" and (call_id == "call_1" or not given)
+        assert ids[1:] == ["call_2", "call_3"]
+    opened = [event["item"]["call_id"] for event in streamed if event["type"] == "response.output_item.added"]
+    assert opened == [item["call_id"] for item in streamed[-1]["response"]["output"]]
 
 
 @pytest.mark.parametrize(

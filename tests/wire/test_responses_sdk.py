@@ -249,6 +249,14 @@ def test_of_providers_of_other_dialects(hotel, client, model, streamed):
         assert hotel.gateway.calls[0].json["thinking"] == {"type": "adaptive"}
     else:
         assert hotel.vertex.calls[0].json["generationConfig"]["thinkingConfig"]["thinkingBudget"] == 24576
+    call = next(item for item in found.output if item.type == "function_call")
+    result: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
+    client.responses.create(**{**asked, "input": [{"role": "user", "content": "hi"}, *found.output, result]})
+    if model == VERTEX:
+        assert hotel.vertex.calls[1].json["contents"][1]["parts"] == [{"text": "I look."}, part]
+    else:
+        _, asking, given = hotel.gateway.calls[1].json["messages"]
+        assert asking["content"][-1]["id"] == given["content"][0]["tool_use_id"] == call.call_id
 
 
 # -- failures

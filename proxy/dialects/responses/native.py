@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from proxy.dialects import callids, thoughtsig
 from proxy.dialects.base import Judged, Members
 from proxy.dialects.responses import raws
 from proxy.dialects.responses.answers import incomplete_reason, read_usage
@@ -18,11 +19,33 @@ from proxy.usage import Usage
 _FINISH = {reason: finish for finish, reason in INCOMPLETE.items()}
 _ENDED = frozenset(("completed", "incomplete"))
 _NO_TEXT = Raw()
+_CALLS = frozenset(("function_call", "function_call_output"))
+_LONG = callids.longer(callids.RESPONSES_LIMIT)
 
 
 def build(own: Members, *, model: str) -> bytes:
-    """The client's own body with *model* in place of what it asked for."""
-    return raws.encode({**own, "model": model})
+    """The client's own body with *model* in place of what it asked for, and ids of calls that OpenAI takes."""
+    body: dict[str, Any] = {**own, "model": model}
+    given = own.get("input")
+    if given is not None and _mixed(bytes(given)):
+        body["input"] = callids.each(given, _item)
+    return raws.encode(body)
+
+
+def _mixed(data: bytes) -> bool:
+    """Whether some of an ``input`` may be of another vendor's turns."""
+    return thoughtsig.MARK in data or callids.anywhere(data, b'"call_id"', _LONG)
+
+
+def _item(raw: Raw) -> Raw:
+    item = raws.members(raw) or {}
+    if raws.text(item.get("type")) in _CALLS and callids.rename(item, "call_id", _call_id):
+        return raws.json(item)
+    return raw
+
+
+def _call_id(call_id: str) -> str:
+    return callids.shortened(thoughtsig.split(call_id)[0], callids.RESPONSES_LIMIT)
 
 
 def read_answer(payload: bytes) -> Judged:

@@ -133,6 +133,7 @@ class Call:
 
     def __init__(self) -> None:
         self.stated = ""  # the call id as the provider gave it, once it did
+        self.signature = ""  # of Gemini's thought
         self.call_id = ""
         self.name = ""
         self.index = -1
@@ -159,8 +160,9 @@ class Call:
         words = "".join(self._pieces)
         return words.rstrip().endswith("}") and raws.arguments(words) == words
 
-    def introduce(self, stated: str, name: str) -> None:
+    def introduce(self, stated: str, name: str, signature: str) -> None:
         """What a fragment says of the call itself; the first word counts."""
+        self.signature = self.signature or signature
         self.stated = self.stated or stated
         self.name = self.name or name
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from proxy.body import BadBody
+from proxy.dialects import thoughtsig
 from proxy.dialects.base import Members
 from proxy.dialects.responses import raws
 from proxy.dialects.responses.raws import Raw
@@ -147,7 +148,10 @@ class Transcript:
         else:
             words = given if raws.starts(given, b'"') else raws.json(bytes(given).decode())
         function = {"name": flat(raws.text(item.get("namespace")), name), "arguments": words}
-        call = {"id": self._call_id(field, item), "type": "function", "function": function}
+        call_id, signature = self._call_id(field, item)
+        call: dict[str, Any] = {"id": call_id, "type": "function", "function": function}
+        if signature:
+            call["extra_content"] = thoughtsig.extra(signature)
         last = self.messages[-1] if self.messages else {}
         if last.get("role") != "assistant":
             last = {"role": "assistant", "content": None}
@@ -155,14 +159,14 @@ class Transcript:
         last.setdefault("tool_calls", []).append(call)
 
     def _output(self, field: str, item: Members) -> None:
-        call = self._call_id(field, item)
+        call_id, _ = self._call_id(field, item)
         output = item.get("output")
         if raws.starts(output, b'"'):
             content = output
         else:
             texts = self._texts(field, item, _MEDIA, "output")
             content = raws.joined(texts) if texts else raws.json("")
-        self.messages.append({"role": "tool", "tool_call_id": call, "content": content})
+        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
     # -- what items are made of
 
@@ -180,11 +184,15 @@ class Transcript:
         return raw
 
     @staticmethod
-    def _call_id(field: str, item: Members) -> Raw:
+    def _call_id(field: str, item: Members) -> tuple[Raw, str]:
+        """(*the id*, *the signature that it carried*)."""
         found = item.get("call_id")
         if found is None or not raws.text(found):
             raise missing(f"{field}.call_id")
-        return found
+        if thoughtsig.MARK not in bytes(found):
+            return found, ""
+        call_id, signature = thoughtsig.split(raws.text(found))
+        return raws.json(call_id), signature
 
     def _parts(self, field: str, content: Raw | None, name: str = "content") -> list[tuple[str, Members]]:
         if raws.absent(content):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from proxy.dialects import thoughtsig
 from proxy.dialects.responses import raws
 from proxy.dialects.responses.output import BROKEN_OFF, REFUSAL, TEXT, Call, Emit, Foreign, Message, Reasoning
 
@@ -90,7 +91,7 @@ class Turn:
         function = function if isinstance(function, dict) else {}
         name, stated = _string(function.get("name")), _string(fragment.get("id"))
         call = self._call(fragment.get("index"), stated, name)
-        call.introduce(stated, name)
+        call.introduce(stated, name, thoughtsig.of(fragment.get("extra_content")))
         piece = _piece(function.get("arguments"))
         out = self._close_prose()
         if piece:
@@ -118,7 +119,7 @@ class Turn:
     def _open(self, call: Call) -> bytes:
         call.index = len(self._items)
         call.id = f"fc_{self._new_id()}"
-        call.call_id = call.stated or f"call_{self._new_id()}"
+        call.call_id = thoughtsig.join(call.stated or f"call_{self._new_id()}", call.signature)
         self._items.append(call)
         return call.open(self._emit, self._names)
 

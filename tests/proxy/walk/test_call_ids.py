@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
+from providers.kinds.openai import OpenAI
 from tests.proxy.asgi import Answer
 from tests.proxy.walk.stage import Stage
-from tests.proxy.walk.test_dialects import NATIVE, body
-from tests.upstream.server import FakeProvider, answer
+from tests.proxy.walk.test_dialects import NATIVE, RESPONSE, body, frames
+from tests.upstream.server import FakeProvider, answer, raw
 
 ASK = {"role": "user", "content": "hi"}
 SIGNED = {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "CvQB+/sig=="}
 CANDIDATE = {"content": {"role": "model", "parts": [SIGNED]}, "finishReason": "STOP"}
 GEMINI = "/v1/publishers/google/models/m:%s"
+TOOLS = [{"type": "function", "name": "f", "parameters": {"type": "object"}}]
 
 
 def called(call_id: str | None, **more: Any):
@@ -101,3 +103,49 @@ async def test_a_signature_that_we_restored_goes_to_who_understands_it(
     await stage.say("/messages", f"B/{model}", max_tokens=9, messages=said)
     (call,) = provider_b.calls[0].json["messages"][1]["tool_calls"]
     assert (call["id"], call.get("extra_content")) == ("call_1", extra if kept else None)
+
+
+# -- /v1/responses
+
+
+def items(got: Answer, stream: bool) -> list[dict[str, Any]]:
+    """The output as the SDK gives it to be sent back."""
+    if not stream:
+        return list(got.json["output"])
+    told = frames(got)
+    done = [data["item"] for event, data in told if event == "response.output_item.done"]
+    assert told[-1][1]["response"]["output"] == done
+    return done
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_signature_of_gemini_comes_back_to_it_through_responses(
+    stage: Stage,
+    provider_a: FakeProvider,
+    provider_b: FakeProvider,
+    monkeypatch: pytest.MonkeyPatch,
+    stream: bool,
+):
+    monkeypatch.setattr(OpenAI, "native_responses", lambda self, base_url: base_url == provider_b.url)
+    stage.member("A", provider_a.url, kind="vertex-express")
+    stage.member("B", provider_b.url, kind="openai")
+    event = b"data: %s\n\n" % json.dumps({"candidates": [CANDIDATE]}).encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+    provider_a.route("POST", GEMINI % "streamGenerateContent", raw(head + event))
+    provider_a.route("POST", GEMINI % "generateContent", body({"candidates": [CANDIDATE]}))
+    provider_b.script(body(RESPONSE))
+    got = await stage.say("/responses", "A/m", input="hi", tools=TOOLS, **({"stream": True} if stream else {}))
+    (call,) = items(got, stream)
+    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "r"}
+    said = [ASK, call, output]
+    for model in ("A/m", "B/m"):
+        assert (await stage.say("/responses", model, input=said, tools=TOOLS)).status == 200
+    assert provider_a.requests[-1].json["contents"][1]["parts"] == [SIGNED]
+    assert provider_a.requests[-1].json["contents"][2]["parts"][0]["functionResponse"]["name"] == "f"
+    plain_id = call["call_id"].partition("_thoughtsig_")[0]
+    assert plain_id != call["call_id"] and len(plain_id) <= 64
+    assert provider_b.calls[0].json["input"] == [
+        ASK,
+        {**call, "call_id": plain_id},
+        {**output, "call_id": plain_id},
+    ]
