@@ -45,12 +45,32 @@ def test_only_the_model_of_the_body_changes():
 
 
 HEX = "0123456789abcdef" * 2
+OURS = b'{"type":"reasoning","id":"rs_%b","summary":[],"status":"completed"%b}'
 
 
 def sent(*items: bytes) -> bytes:
     """The ``input`` that goes out."""
     own = {"model": msgspec.Raw(b'"x"'), "input": msgspec.Raw(b"[%b]" % b", ".join(items))}
     return native.build(own, model="m").removeprefix(b'{"model":"m","input":').removesuffix(b"}")
+
+
+@pytest.mark.parametrize(
+    ("item", "kept"),
+    [
+        (OURS % (HEX.encode(), b""), False),
+        (OURS % (HEX.encode(), b',"encrypted_content":null'), False),
+        (OURS % (HEX.encode(), b',"encrypted_content":""'), False),
+        (OURS % (HEX.encode(), b',"encrypted_content":"gAAA"'), True),
+        (OURS % (HEX.encode() + b"0123456789abcdef", b""), True),
+        (OURS % (HEX[:-1].encode(), b""), True),
+        (OURS % (HEX.upper().encode(), b""), True),
+        (b'{"type":"message","id":"rs_%b"}' % HEX.encode(), True),
+        (b'{"type":"message","id":"msg_%b"}' % HEX.encode(), True),
+    ],
+)
+def test_reasoning_of_ours_is_not_sent_on(item, kept):
+    other = b'{"role":"user",  "content":"rs_%b", "n":1.10}' % HEX.encode()
+    assert sent(other, item) == (b"[%b, %b]" % (other, item) if kept else b"[%b]" % other)
 
 
 def test_an_input_that_is_openais_own_is_not_touched():

@@ -1,5 +1,6 @@
 """Responses as it came: the client's own body to OpenAI, and OpenAI's answer untouched (v1-api 13.6). Pure."""
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +22,15 @@ _ENDED = frozenset(("completed", "incomplete"))
 _NO_TEXT = Raw()
 _CALLS = frozenset(("function_call", "function_call_output"))
 _LONG = callids.longer(callids.RESPONSES_LIMIT)
+#: The id of a reasoning item that we made; OpenAI's own are longer.
+_OURS = re.compile(r"rs_[0-9a-f]{32}")
+_OURS_ENDS = re.compile(rb'[0-9a-f]{32}"')
 
 
 def build(own: Members, *, model: str) -> bytes:
-    """The client's own body with *model* in place of what it asked for, and ids of calls that OpenAI takes."""
+    """The client's own body with *model* in place of what it asked for, and without what OpenAI refuses of other
+    vendors' turns: long ids of calls, and reasoning that only its id stands for, which OpenAI would look for.
+    """
     body: dict[str, Any] = {**own, "model": model}
     given = own.get("input")
     if given is not None and _mixed(bytes(given)):
@@ -34,12 +40,20 @@ def build(own: Members, *, model: str) -> bytes:
 
 def _mixed(data: bytes) -> bool:
     """Whether some of an ``input`` may be of another vendor's turns."""
-    return thoughtsig.MARK in data or callids.anywhere(data, b'"call_id"', _LONG)
+    return (
+        thoughtsig.MARK in data
+        or callids.anywhere(data, b'"call_id"', _LONG)
+        or callids.anywhere(data, b'"rs_', _OURS_ENDS)
+    )
 
 
-def _item(raw: Raw) -> Raw:
+def _item(raw: Raw) -> Raw | None:
     item = raws.members(raw) or {}
-    if raws.text(item.get("type")) in _CALLS and callids.rename(item, "call_id", _call_id):
+    kind = raws.text(item.get("type"))
+    if kind == "reasoning":
+        ours = _OURS.fullmatch(raws.text(item.get("id"))) and not raws.filled(item.get("encrypted_content"))
+        return None if ours else raw
+    if kind in _CALLS and callids.rename(item, "call_id", _call_id):
         return raws.json(item)
     return raw
 

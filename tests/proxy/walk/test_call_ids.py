@@ -149,3 +149,19 @@ async def test_a_signature_of_gemini_comes_back_to_it_through_responses(
         {**call, "call_id": plain_id},
         {**output, "call_id": plain_id},
     ]
+
+
+async def test_reasoning_that_we_made_an_item_of_does_not_go_to_openai(
+    stage: Stage, provider_a: FakeProvider, provider_b: FakeProvider, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(OpenAI, "native_responses", lambda self, base_url: base_url == provider_b.url)
+    stage.member("A", provider_a.url)
+    stage.member("B", provider_b.url, kind="openai")
+    message = {"role": "assistant", "content": "Hello", "reasoning_content": "hm"}
+    provider_a.script(body({"id": "x", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
+    provider_b.script(body(RESPONSE))
+    got = await stage.say("/responses", "A/m", input="hi")
+    reasoning, spoken = got.json["output"]
+    assert reasoning["type"] == "reasoning"
+    await stage.say("/responses", "B/m", input=[ASK, reasoning, spoken, ASK])
+    assert provider_b.calls[0].json["input"] == [ASK, spoken, ASK]
