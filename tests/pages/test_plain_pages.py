@@ -12,7 +12,7 @@ FORMS = {
 }
 #: Counts what gets the focus, from before the first script of the page.
 WATCH = """window.focused = [];
-document.addEventListener("focusin", (event) => window.focused.push(event.target.name || event.target.tagName), true);"""
+document.addEventListener("focusin", ({ target }) => window.focused.push(target.name || target.tagName), true);"""
 
 
 @pytest.mark.parametrize(("path", "name"), FORMS.items())

@@ -372,6 +372,38 @@ def test_the_scroll_loads_what_is_older_and_columns_are_remembered(hotel, page):
     expect(page.get_by_role("button", name="Scroll")).to_have_attribute("aria-pressed", "true")
 
 
+FITS = """() => {
+  const box = document.querySelector("#requests .mh-log-box"), last = box.querySelector("th:last-child");
+  return [last.innerText, box.scrollWidth - box.clientWidth, last.getBoundingClientRect().right <= innerWidth];
+}"""
+
+
+@pytest.mark.parametrize("width", [1300, 1280, 1265])
+def test_the_columns_shown_by_default_fit_a_window_of_1280(hotel, page, width):
+    """1265: what a scroll bar at the side leaves"""
+    page.set_viewport_size({"width": width, "height": 800})
+    open_page(hotel, page)
+    assert page.evaluate(FITS) == ["Key", 0, True]
+    for name in ("Overhead", "Headers"):
+        page.get_by_role("columnheader", name=name).get_by_role("button").click()
+        expect(page.get_by_role("columnheader", name=name)).to_have_attribute("aria-sort", "descending")
+        assert (
+            page.get_by_role("columnheader", name=name).evaluate("(head) => getComputedStyle(head).overflow")
+            == "visible"
+        )
+
+
+def test_a_table_that_is_too_wide_shows_that_it_scrolls(hotel, page):
+    """by a shadow at the edge, under a cover that moves with the table"""
+    page.set_viewport_size({"width": 1000, "height": 800})
+    open_page(hotel, page)
+    assert page.evaluate(FITS)[1] > 0
+    box = page.locator("#requests .mh-log-box")
+    assert box.evaluate("(box) => getComputedStyle(box).backgroundAttachment").startswith(
+        "local, local, scroll, scroll"
+    )
+
+
 ROWS_TEST = """async (app) => {
   const { Rows, KEPT, RUNNING } = await import(`${app}/rows.js`);
   const iso = (ms) => new Date(1.7e12 + ms).toISOString();

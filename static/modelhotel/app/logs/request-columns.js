@@ -77,20 +77,21 @@ function spent(row) {
   return row.full ? duration(row.duration_ms) : NONE;
 }
 
-/** *fixed*: always shown; *off*: not shown unless chosen. *width* in em; *slim* where there is little room. */
+/** *fixed*: always shown; *off*: not shown unless chosen. *width*: the least, in em; what is left over is shared out.
+ * Those that are shown by default make 74.75 em and fit a window of 1280 px. *slim*: where there is little room. */
 const ALL = [
-  { key: "time", label: "Time", width: 8, slim: 8, sort: "time", fixed: true, cell: (row) => moment(row.created_at) },
+  { key: "time", label: "Time", width: 7.25, slim: 8, sort: "time", fixed: true, cell: (row) => moment(row.created_at) },
   { key: "hash", label: "Hash", width: 10.5, off: true, cell: (row) => (row.request_hash ? { text: row.request_hash, class: "mh-log-mono", "data-copy-text": row.request_hash } : NONE) },
-  { key: "model", label: "Model", width: 16, slim: 14.5, sort: "model", fixed: true, cell: model },
-  { key: "provider", label: "Provider", width: 9.5, sort: "provider", cell: provider },
-  { key: "status", label: "Status", width: 6.5, slim: 5.5, sort: "status", fixed: true, cell: status },
-  { key: "tokens", label: "Tokens", hint: "in → out", width: 8, sort: "tokens", num: true, cell: tokens },
-  { key: "tps", label: "T/s", hint: "tokens per second", width: 5, sort: "tps", num: true, cell: (row) => speed(row.tokens_per_second) },
-  { key: "headers", label: "Headers", hint: "until the head of the answer", width: 6, sort: "response_header_ms", num: true, cell: (row) => figure(row.response_header_ms) },
-  { key: "ttft", label: "TTFT", hint: "time to first token", width: 5.5, sort: "ttft", num: true, cell: (row) => figure(row.ttft_ms) },
+  { key: "model", label: "Model", width: 13.25, slim: 14.5, sort: "model", fixed: true, cell: model },
+  { key: "provider", label: "Provider", width: 8, sort: "provider", cell: provider },
+  { key: "status", label: "Status", width: 6, slim: 5.5, sort: "status", fixed: true, cell: status },
+  { key: "tokens", label: "Tokens", hint: "in → out", width: 7, sort: "tokens", num: true, cell: tokens },
+  { key: "tps", label: "T/s", hint: "tokens per second", width: 4.5, sort: "tps", num: true, cell: (row) => speed(row.tokens_per_second) },
+  { key: "headers", label: "Headers", hint: "until the head of the answer", width: 5.75, sort: "response_header_ms", num: true, cell: (row) => figure(row.response_header_ms) },
+  { key: "ttft", label: "TTFT", hint: "time to first token", width: 4.75, sort: "ttft", num: true, cell: (row) => figure(row.ttft_ms) },
   { key: "duration", label: "Duration", width: 6, sort: "duration", num: true, cell: spent },
-  { key: "overhead", label: "Overhead", hint: "what the gateway itself took", width: 6.5, sort: "overhead", num: true, cell: (row) => (row.full ? duration(row.proxy_overhead_ms) : NONE) },
-  { key: "key", label: "Key", width: 8, sort: "key", cell: (row) => ({ text: row.virtual_key_name || NONE, title: row.virtual_key_deleted ? "Deleted" : row.virtual_key_name || null, class: row.virtual_key_deleted ? "mh-log-gone" : null }) },
+  { key: "overhead", label: "Overhead", hint: "what the gateway itself took", width: 6.25, sort: "overhead", num: true, cell: (row) => (row.full ? duration(row.proxy_overhead_ms) : NONE) },
+  { key: "key", label: "Key", width: 6, sort: "key", cell: (row) => ({ text: row.virtual_key_name || NONE, title: row.virtual_key_deleted ? "Deleted" : row.virtual_key_name || null, class: row.virtual_key_deleted ? "mh-log-gone" : null }) },
   { key: "ip", label: "Address", width: 8.5, sort: "ip", off: true, cell: (row) => row.client_ip || NONE },
   { key: "cost", label: "Cost", width: 5.5, off: true, num: true, cell: (row) => ({ text: money(row.cost_usd), title: row.cost_usd === null || row.cost_usd === undefined ? null : `$${row.cost_usd}` }) },
 ];
