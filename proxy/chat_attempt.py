@@ -12,16 +12,15 @@ from failover.verdict import Verdict
 from modelhotel.core import durations, logformat, metrics
 from providers.keyring import KEYRING
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy import egress, metering, outgoing, reasons, refusals, repairs, secrecy, terminal
+from proxy import egress, lessons, metering, outgoing, reasons, refusals, secrecy, terminal
 from proxy.attempt import Attempt
-from proxy.dialects import jsonmode, messages
+from proxy.dialects import jsonmode
 from proxy.dialects.continuing import allowed
-from proxy.dialects.responses import reroute
 from proxy.exchange import BODILESS, Exchange
 from proxy.heal import ROUNDS, Heal
 from proxy.policy import Policy
 from proxy.reasons import ErrorBody
-from proxy.repairs import NOTHING, Repair
+from proxy.repairs import Repair, Taught
 from proxy.stream import firsttoken, probe
 from proxy.stream.answer import AnswerStream
 from proxy.stream.chat import ChatStream
@@ -157,35 +156,21 @@ class ChatAttempt(Attempt):
     def build(self, repair: Repair) -> Request:
         return self._egress.request(self._exchange, self._candidate, repair)
 
-    def turns(self, refused: Refused) -> bool:
-        kind = self._provider.kind
-        if self._egress is not egress.CHAT or not kind.reroutes_responses:
+    def turns(self, refused: Refused, sent: bytes) -> bool:
+        requirements, chat = self._tools.requirements, self._exchange.body
+        found = lessons.turned(self._egress, self._candidate, requirements, refused, sent, chat)
+        if found is None:
             return False
-        need = reroute.requirement(repairs.said(refused.body))
-        if need is None or (need == "tools" and not reroute.qualifies(self._exchange.body)):
-            return False
-        if self._tools.requirements.learn(kind.type, self._model.model_id, need):
-            attrs = {"provider": self._provider.name, "model": self._model.model_id}
-            what = "requirement" if need == "tools" else "-only model"
-            log.info(f"proxy: learned responses{' api ' if need == 'tools' else ''}{what}", extra={"attrs": attrs})
-        self._egress = egress.RESPONSES
-        self._tell_route()
+        self._egress = found
+        if found is egress.RESPONSES:
+            self._tell_route()
         return True
 
-    def lesson(self, refused: Refused, sent: bytes) -> Repair:
-        said, kind = repairs.said(refused.body), self._provider.kind
-        if self._egress is egress.MESSAGES:
-            thinking = messages.lesson(said) if b'"thinking"' in sent else None
-            taught = repairs.lesson(said, sent_schema=False) if kind.heals_messages and not thinking else NOTHING
-            if jsonmode.wants_schema(self._exchange.body):
-                taught |= messages.structured.lesson(said)
-            return taught | Repair(thinking=thinking or "")
-        if self._egress is egress.RESPONSES:
-            taught = reroute.lesson(said)
-            if taught:
-                metrics.count(metrics.REROUTES, self._provider.name, self._model.model_id, "param_retry")
-            return taught
-        return repairs.lesson(said, sent_schema=kind.takes_json_schema and jsonmode.wants_schema(self._exchange.body))
+    def lesson(self, refused: Refused, sent: bytes) -> Taught:
+        taught = lessons.of(self._egress, self._provider.kind, refused, sent, self._exchange.body)
+        if taught.now and self._egress is egress.RESPONSES:
+            metrics.count(metrics.REROUTES, self._provider.name, self._model.model_id, "param_retry")
+        return taught
 
     # -- afterwards
 

@@ -8,7 +8,7 @@ from failover.resolve import Candidate
 from providers.upstream.interface import Request
 from proxy import reasons
 from proxy.exchange import Exchange
-from proxy.repairs import NOTHING, Learned, Repair
+from proxy.repairs import NOTHING, Learned, Repair, Taught
 from proxy.terminal import Refused
 
 log = logging.getLogger("proxy")
@@ -26,11 +26,11 @@ class Teacher(Protocol):
         """How many re-issues there may be."""
         ...
 
-    def turns(self, refused: Refused) -> bool:
+    def turns(self, refused: Refused, sent: bytes) -> bool:
         """True: the attempt speaks another dialect from here on, and the request is sent once more in it."""
         ...
 
-    def lesson(self, refused: Refused, sent: bytes) -> Repair:
+    def lesson(self, refused: Refused, sent: bytes) -> Taught:
         """What the refusal of the body *sent* teaches."""
         ...
 
@@ -60,19 +60,19 @@ class Heal:
 
     def learn(self, refused: Refused) -> Request | None:
         """Learn from a refusal. The request of the next round; None when there is none."""
-        if self._teacher.turns(refused):
+        if self._teacher.turns(refused, self._body):
             request = self._teacher.build(self._applied)
             self._body = request.body
             return request
-        taught = self._taught(refused)
+        taught, later = self._taught(refused)
         if not taught:
             return None
-        if self._learned.learn(self._provider.id, self._model_id, taught):
+        if self._learned.learn(self._provider.id, self._model_id, later):
             attrs = {
                 "provider": self._provider.name,
                 "model": self._model_id,
-                "rejected": sorted(taught.rejected),
-                "renames": dict(taught.renames),
+                "rejected": sorted(later.rejected),
+                "renames": dict(later.renames),
             }
             log.info("proxy: learned rejected params from upstream 400", extra={"attrs": attrs})
         if self.rounds >= self._teacher.rounds() or not taught - self._applied:
@@ -87,9 +87,9 @@ class Heal:
         self.rounds += 1
         return request
 
-    def _taught(self, refused: Refused) -> Repair:
+    def _taught(self, refused: Refused) -> Taught:
         if refused.effective != 400 or reasons.too_long(400, refused.error) or reasons.refuses_content(refused.error):
-            return NOTHING
+            return Taught(NOTHING, NOTHING)
         return self._teacher.lesson(refused, self._body)
 
     def seconds(self) -> float:

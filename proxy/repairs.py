@@ -5,9 +5,9 @@ memory, is only ever extended and goes with the process.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -47,6 +47,14 @@ _TEMPLATE = "chat_template_args"
 _UNSUPPORTED = ("unavailable", "not available", "not supported", "unsupported", "does not support", "not implemented")
 #: Complaints about one caller's schema, or a condition that another request may not meet.
 _ONE_REQUEST = ("invalid schema", "json_schema.schema", "schema.properties", " when ", " with tools")
+#: Complaints about the value of a member that is taken: the client's own mistake, and its 400.
+_VALUE = re.compile(
+    r"\binvalid (?:value|type)\b|\binvalid [`\"']|\btoo (?:long|large|small|big|high|low|many|few|short)\b"
+    r"|\b(?:above|below) m(?:ax|in)imum\b|\b(?:must|should) (?:be|have|match)\b|\bexpected\b|\bout of range\b"
+    r"|\b(?:greater|less|more|fewer) than\b|\bat (?:most|least)\b|\bnot (?:of type|one of)\b"
+)
+#: What holds beside certain other members or for other values only. It repairs this request.
+_CONDITION = re.compile(r"\bwhen\b|\bonly allowed\b|\bwith tools\b|\bsupported values are\b")
 
 Thinking = Literal["", "adaptive", "budget"]
 
@@ -77,6 +85,11 @@ class Repair:
         thinking = self.thinking if self.thinking != other.thinking else ""
         return Repair(self.rejected - other.rejected, self.renames - other.renames, thinking)
 
+    def __and__(self, other: "Repair") -> "Repair":
+        """What both repair."""
+        thinking = self.thinking if self.thinking == other.thinking else ""
+        return Repair(self.rejected & other.rejected, self.renames & other.renames, thinking)
+
     @property
     def json_mode(self) -> bool:
         """The provider takes no JSON schema, or not that of this request."""
@@ -104,6 +117,13 @@ class Repair:
 NOTHING = Repair()
 
 
+class Taught(NamedTuple):
+    """*now* repairs the request that was refused; *later*, a part of it, may be remembered for those of everybody."""
+
+    now: Repair
+    later: Repair
+
+
 def said(body: bytes) -> str:
     """The ``error.message`` of a 400's *body*, of each object where it is an array; empty where there is none."""
     try:
@@ -121,23 +141,34 @@ def _messages(values: Iterable[object]) -> Iterable[str]:
             yield message
 
 
-def lesson(message: str, *, sent_schema: bool) -> Repair:
-    """What an error *message* teaches. *sent_schema*: the request asked for an answer by a JSON schema."""
+def lesson(message: str, sent: Container[str], *, sent_schema: bool) -> Repair:
+    """What an error *message* teaches of a body with the members *sent*: one that was not there was not refused.
+
+    *sent_schema*: the request asked for an answer by a JSON schema.
+    """
     lowered = message.lower()
-    rejected = {name for _, name in _QUOTED.findall(message)}
+    rejected: set[str] = set()
+    renames: frozenset[tuple[str, str]] = frozenset()
+    if not _VALUE.search(lowered):
+        rejected = {name for _, name in _QUOTED.findall(message)}
+        if _TEMPLATE in message:
+            rejected.add(_TEMPLATE)
+        if all(word in lowered for word in _RENAMING):
+            if _KEEPS_OLD_BUDGET.search(lowered):
+                rejected.discard(_OLD_BUDGET)
+            elif _OLD_BUDGET in sent:
+                renames = frozenset({(_OLD_BUDGET, _NEW_BUDGET)})
     if _EITHER in lowered:  # temperature and top_p: one of them may stay
         rejected = rejected - {"temperature"} | {"top_p"}
-    if _TEMPLATE in message:
-        rejected.add(_TEMPLATE)
+    rejected = {name for name in rejected if name in sent}
     if sent_schema and _refuses_schema(lowered):
         rejected.add(SCHEMA)
-    renames: frozenset[tuple[str, str]] = frozenset()
-    if all(word in lowered for word in _RENAMING):
-        if _KEEPS_OLD_BUDGET.search(lowered):
-            rejected.discard(_OLD_BUDGET)
-        else:
-            renames = frozenset({(_OLD_BUDGET, _NEW_BUDGET)})
     return Repair(frozenset(rejected), renames)
+
+
+def conditional(message: str) -> bool:
+    """Whether the members that *message* refuses may be taken of another request."""
+    return _CONDITION.search(message.lower()) is not None
 
 
 def _refuses_schema(lowered: str) -> bool:

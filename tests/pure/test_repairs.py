@@ -1,6 +1,7 @@
 """What a 400 teaches, what is remembered of it, and how it changes a body (failover-loop 6.3)."""
 
 import json
+from collections.abc import Container
 
 import msgspec
 import pytest
@@ -17,9 +18,19 @@ RENAME = frozenset({("max_tokens", "max_completion_tokens")})
 NAMES = sorted(repairs._NAMES)
 
 
-def taught(message: str, *, sent_schema: bool = False) -> tuple[set[str], bool]:
+class _Any:
+    """A body that has every member."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERYTHING = _Any()
+
+
+def taught(message: str, *, sent_schema: bool = False, sent: Container[str] = EVERYTHING) -> tuple[set[str], bool]:
     """(rejected, whether the budget is renamed)"""
-    found = lesson(message, sent_schema=sent_schema)
+    found = lesson(message, sent, sent_schema=sent_schema)
     assert found.renames <= RENAME
     return set(found.rejected), bool(found.renames)
 
@@ -94,6 +105,73 @@ def test_what_only_mentions_the_new_name_or_wants_the_old_one_teaches_nothing(me
 @pytest.mark.parametrize(
     "message",
     [
+        "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 3 instead.",
+        "Invalid 'stop': array too long. Expected an array with maximum length 4, but got one with length 5 instead.",
+        "Invalid 'max_tokens': integer below minimum value, max_completion_tokens, but got 0 instead.",
+        "Invalid type for 'seed': expected an integer, but got a string instead.",
+        "Invalid value: 'max_tokens'. Supported values are: 'system', 'assistant' and 'user'.",
+        "`max_tokens` must be less than or equal to `8192`",
+        "'n' must be 1.50",
+        "3 is greater than the maximum of 2 - 'temperature'",
+        "'x' is not of type 'number' - 'top_p'",
+        "'huge' is not one of ['low', 'high'] - 'reasoning_effort'",
+        "{'loc': ('body', 'top_p'), 'msg': 'Input should be less than or equal to 1'}",
+        "'seed' is out of range",
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` "
+        "is enabled, a final `assistant` message must start with a thinking block.",
+    ],
+)
+def test_a_complaint_about_a_value_is_the_clients(message: str):
+    assert taught(message) == (set(), False)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Completions.create() got an unexpected keyword argument 'seed'",
+        "Additional properties are not allowed ('seed' was unexpected)",
+        "Invalid parameter: 'seed' is unknown",
+        "Unsupported value: 'seed' does not support 7 with this model. Only the default (1) value is supported.",
+        'Invalid JSON payload received. Unknown name "seed": Cannot find field.',
+        "`seed` is deprecated for this model.",
+    ],
+)
+def test_a_refusal_in_the_words_of_many_vendors(message: str):
+    assert taught(message) == ({"seed"}, False)
+    assert not repairs.conditional(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+        "`temperature` may only be set to 1 when thinking is enabled",
+        "Unsupported value: 'reasoning_effort' does not support 'xhigh'. Supported values are: 'low' and 'high'.",
+        "'n' is not supported with tools",
+    ],
+)
+def test_a_condition_repairs_one_request(message: str):
+    assert taught(message)[0] and repairs.conditional(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "sent", "expected"),
+    [
+        ("no 'temperature' here", {"temperature"}, ({"temperature"}, False)),
+        ("no 'temperature' here", {"n"}, (set(), False)),
+        ("no chat_template_args here", {"n"}, (set(), False)),
+        ("temperature and top_p cannot both be specified", {"temperature"}, (set(), False)),
+        ("Use 'max_completion_tokens' instead of 'max_tokens'", {"max_tokens"}, ({"max_tokens"}, True)),
+        ("Use 'max_completion_tokens' instead of 'max_tokens'", {"max_completion_tokens"}, (set(), False)),
+    ],
+)
+def test_what_was_not_sent_was_not_refused(message: str, sent: set[str], expected: tuple[set[str], bool]):
+    assert taught(message, sent=sent) == expected
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
         "This response_format type is unavailable now",
         "response_format json_schema is not supported by this model",
         "`json_schema` is unsupported",
@@ -128,7 +206,7 @@ def test_a_complaint_about_one_schema_or_one_situation_teaches_nothing(message: 
 
 @given(st.text(), st.booleans())
 def test_no_message_breaks_it_or_teaches_what_it_does_not_name(message: str, sent_schema: bool):
-    found = lesson(message, sent_schema=sent_schema)
+    found = lesson(message, EVERYTHING, sent_schema=sent_schema)
     assert all(name in message for name in found.rejected - {SCHEMA, "top_p"})
 
 
@@ -140,7 +218,7 @@ words = st.sampled_from([*QUOTES, *NAMES, *TELLING, *PHRASES])
 
 @given(st.lists(words, max_size=12).map("".join), st.booleans())
 def test_no_combination_of_telling_words_teaches_what_it_does_not_name(message: str, sent_schema: bool):
-    found = lesson(message, sent_schema=sent_schema)
+    found = lesson(message, EVERYTHING, sent_schema=sent_schema)
     assert all(name in message for name in found.rejected - {SCHEMA, "top_p"})
     assert sent_schema or SCHEMA not in found.rejected
     assert not found.renames or {"max_tokens", "max_completion_tokens"} <= {
@@ -200,6 +278,12 @@ def test_one_requests_schema_is_never_learned():
     assert this.json_mode and not learned.learn("p", "m", this) and learned.of("p", "m") is None
     assert learned.learn("p", "m", this | Repair(frozenset({"n"})))
     assert learned.of("p", "m") == Repair(frozenset({"n"}))
+
+
+def test_what_two_lessons_have_in_common():
+    one, other = Repair(frozenset({"n", "stop"}), RENAME, "budget"), Repair(frozenset({"n"}), thinking="budget")
+    assert one & other == Repair(frozenset({"n"}), thinking="budget")
+    assert one & Repair(renames=RENAME, thinking="adaptive") == Repair(renames=RENAME)
 
 
 some_repairs = st.builds(

@@ -496,8 +496,19 @@ def test_requirements_are_only_ever_extended():
     assert known.of("openai", "m") == "always" and known.apply("openai", "m", plain)
 
 
+@pytest.mark.parametrize(
+    ("parts", "expected"), [({"tools": [FUNCTION]}, "tools"), ({"tools": [FUNCTION], "reasoning_effort": "none"}, None)]
+)
+def test_what_a_refusal_wants_of_a_request(parts, expected):
+    assert reroute.wanted("tools with reasoning: use /v1/responses", members(**parts)) == expected
+    assert reroute.wanted(NO_CHAT, members(**parts)) == "always"
+
+
 def test_a_refusal_in_the_other_dialect_teaches_parameters_alone():
-    taught = reroute.lesson("Unsupported parameter: 'temperature' with `reasoning`; response_format is not supported")
+    taught = reroute.lesson(
+        "Unsupported parameter: 'temperature' with `reasoning`; response_format is not supported",
+        {"temperature", "reasoning"},
+    )
     assert taught.rejected == frozenset({"temperature"})
 
 

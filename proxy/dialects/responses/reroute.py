@@ -4,6 +4,7 @@ Learned per provider type and upstream model; it lives in memory and is only eve
 """
 
 import re
+from collections.abc import Container
 from typing import Literal
 
 from proxy import repairs
@@ -38,9 +39,15 @@ def preemptive(model_id: str) -> bool:
     return _RESPONSES_ONLY.fullmatch(model_id) is not None
 
 
-def lesson(message: str) -> Repair:
-    """What a 400 of ``/v1/responses`` teaches of parameters (6.3.3)."""
-    taught = repairs.lesson(message, sent_schema=False)
+def wanted(message: str, chat: Members) -> Requirement | None:
+    """What a refusal of the request *chat* requires of it."""
+    need = requirement(message)
+    return need if need != "tools" or qualifies(chat) else None
+
+
+def lesson(message: str, sent: Container[str]) -> Repair:
+    """What a 400 of ``/v1/responses`` teaches of the parameters *sent* (6.3.3)."""
+    taught = repairs.lesson(message, sent, sent_schema=False)
     return Repair(taught.rejected - _NOT_LEARNED, taught.renames)
 
 
