@@ -118,9 +118,9 @@ class ChatAttempt(Attempt):
         """Whether a refusal with *status* is looked at."""
         if status == 400:
             return True
-        # How OpenAI says that a model is for /v1/responses only.
-        chat = self._egress is egress.CHAT
-        return status == 404 and chat and self._provider.kind.native_responses(self._provider.base_url)
+        # How OpenAI says that a model is for /v1/responses only, and others that they have no such route.
+        native = self._provider.kind.native_responses(self._provider.base_url)
+        return status == 404 and self._egress is (egress.CHAT if native else egress.RESPONSES)
 
     async def _heal(
         self, response: Response, request: Request, repair: Repair | None, reissues: bool

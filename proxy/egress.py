@@ -257,7 +257,15 @@ def need(candidate: Candidate, body: Members, requirements: Requirements) -> str
     provider, model_id = candidate.provider, candidate.model.model_id
     if _only_responses(provider.kind, provider.base_url, model_id):
         return "preemptive"
-    return "learned" if requirements.apply(provider.kind.type, model_id, body) else None
+    learned = requirements and requirements.apply(responses_scope(provider), model_id, body)
+    return "learned" if learned else None
+
+
+def responses_scope(provider: ProviderRow) -> str:
+    """Whom a learned need of ``/v1/responses`` is true of: OpenAI's own host, or a single provider that only speaks
+    like it and of which nobody knows whether it has that route.
+    """
+    return provider.kind.type if provider.kind.native_responses(provider.base_url) else provider.id
 
 
 @lru_cache(maxsize=1024)

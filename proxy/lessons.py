@@ -64,20 +64,27 @@ def _read(spoken: Egress, kind: Kind, said: str, sent: Members, chat: Members) -
         return taught | Repair(thinking=thinking or "")
     if spoken is egress.RESPONSES:
         return reroute.lesson(said, sent)
+    if kind.reroutes_responses and reroute.wanted(said, chat):
+        return NOTHING  # it asks for a route that is not there; the reasoning_effort it names is no parameter to drop
     return repairs.lesson(said, sent, sent_schema=kind.takes_json_schema and wants_schema)
 
 
 def turned(
     spoken: Egress, candidate: Candidate, requirements: Requirements, refused: Refused, sent: bytes, chat: Members
 ) -> Egress | None:
-    """Whom a refusal sends the request to: from chat to ``/v1/responses``."""
+    """Whom a refusal sends the request to: from chat to ``/v1/responses``, or back where that is missing."""
     provider, model_id = candidate.provider, candidate.model.model_id
     if not provider.kind.reroutes_responses:
         return None
-    scope, attrs = provider.kind.type, {"provider": provider.name, "model": model_id}
+    scope, attrs = egress.responses_scope(provider), {"provider": provider.name, "model": model_id}
+    openai = provider.kind.native_responses(provider.base_url)  # whose 404 there is about the model
+    if spoken is egress.RESPONSES and refused.effective == 404 and not openai:
+        requirements.forget(scope, model_id)
+        log.info("proxy: forgot responses api requirement", extra={"attrs": attrs})
+        return egress.CHAT
     said = repairs.said(refused.body)
     need = reroute.wanted(said, chat)
-    if spoken is not egress.CHAT or need is None:
+    if spoken is not egress.CHAT or need is None or requirements.missing(scope, model_id):
         return None
     if reroute.requirement(echo.without(said, _whole(sent))) == need and requirements.learn(scope, model_id, need):
         what = " api requirement" if need == "tools" else "-only model"

@@ -1,9 +1,10 @@
 """Which chat requests go to ``/v1/responses`` of an OpenAI provider (failover-loop 6.3.6). Pure.
 
-Learned per provider type and upstream model; it lives in memory and is only ever extended.
+Learned per upstream model for OpenAI's own host, and of every other host for its provider alone; it lives in memory.
 """
 
 import re
+import time
 from collections.abc import Container
 from typing import Literal
 
@@ -13,6 +14,9 @@ from proxy.dialects.responses import raws
 from proxy.repairs import Repair
 
 Requirement = Literal["tools", "always"]
+
+MISSING_SECONDS = 600.0
+"""How long a provider without ``/v1/responses`` is believed to have none: what answered 404 there may come back."""
 
 _TOOLS = ("responses", "reasoning", "tool")
 _ALWAYS = ("not a chat model", "chat/completions")
@@ -52,22 +56,34 @@ def lesson(message: str, sent: Container[str]) -> Repair:
 
 
 class Requirements:
-    """What was learned, by provider type and upstream model."""
+    """What was learned, by scope and upstream model. A *scope* has ``/v1/responses``, or has not."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Requirement] = {}
+        self._missing: dict[tuple[str, str], float] = {}  # until when
 
-    def of(self, kind: str, model_id: str) -> Requirement | None:
-        return self._known.get((kind, model_id)) if self._known else None
+    def __bool__(self) -> bool:
+        return bool(self._known)
 
-    def apply(self, kind: str, model_id: str, chat: Members) -> bool:
+    def of(self, scope: str, model_id: str) -> Requirement | None:
+        return self._known.get((scope, model_id)) if self._known else None
+
+    def apply(self, scope: str, model_id: str, chat: Members) -> bool:
         """Whether this request is one that was learned to go to ``/v1/responses``."""
-        known = self.of(kind, model_id)
+        known = self.of(scope, model_id)
         return known == "always" or (known == "tools" and qualifies(chat))
 
-    def learn(self, kind: str, model_id: str, taught: Requirement) -> bool:
-        """False when it was known. ``always`` includes ``tools`` and is never taken back."""
-        if self.of(kind, model_id) in ("always", taught):
+    def learn(self, scope: str, model_id: str, taught: Requirement) -> bool:
+        """False when it was known, ``always`` including ``tools``, or when there is no ``/v1/responses``."""
+        if self.missing(scope, model_id) or self.of(scope, model_id) in ("always", taught):
             return False
-        self._known[kind, model_id] = taught
+        self._known[scope, model_id] = taught
         return True
+
+    def forget(self, scope: str, model_id: str) -> None:
+        """``/v1/responses`` is not there: whoever asks for it again is not obeyed, or both would go in circles."""
+        self._known.pop((scope, model_id), None)
+        self._missing[scope, model_id] = time.monotonic() + MISSING_SECONDS
+
+    def missing(self, scope: str, model_id: str) -> bool:
+        return bool(self._missing) and self._missing.get((scope, model_id), 0.0) > time.monotonic()
