@@ -34,6 +34,7 @@ _BUDGETS = ("max_completion_tokens", "max_tokens")
 _SYSTEM = (b'"system"', b'"developer"')
 _ANY_OBJECT = Raw(b'{"type":"object","properties":{}}')
 _CHOICES = {"auto": Raw(b'{"type":"auto"}'), "required": Raw(b'{"type":"any"}')}
+_RESULT = b'{"type":"tool_result"'
 _NOTHING_LEFT = "at least one user or assistant message with content is required"
 
 _ID = re.compile(rb'"[A-Za-z0-9_-]*"')
@@ -83,7 +84,9 @@ def build(
         body["system"] = Raw(b'"%b"' % b"\\n\\n".join(system))
     if stream:
         body["stream"] = True
-    effort = "" if "thinking" in rejected else text_of(chat.get("reasoning_effort"))
+    _tools(chat, body)
+    silent = "thinking" in rejected or (thinking == "budget" and _bars_thinking(turns[-1], body))
+    effort = "" if silent else text_of(chat.get("reasoning_effort"))
     asked = thoughts.asked(effort, thinking, _whole(limit))
     config: dict[str, object] = {}
     if asked is not None:
@@ -98,8 +101,15 @@ def build(
     if form is not None:
         body["output_config"] = config | {"format": form}
     _stop(chat.get("stop"), body)
-    _tools(chat, body)
     return encode(body)
+
+
+def _bars_thinking(last: _Turn, body: dict[str, object]) -> bool:
+    """Whether Anthropic refuses a budget of thinking here: in the middle of its own turn, which would have to begin
+    with a signed thinking block that chat has no place for, and before a tool that it must call.
+    """
+    unfinished = last.role == b"assistant" or any(block.startswith(_RESULT) for block in last.blocks)
+    return unfinished or body.get("tool_choice", _CHOICES["auto"]) is not _CHOICES["auto"]
 
 
 def _sampling(chat: Members, body: dict[str, object]) -> None:
@@ -201,7 +211,7 @@ def _input(arguments: Raw | None) -> bytes:
 
 
 def _result(message: _Message) -> bytes:
-    return b'{"type":"tool_result","tool_use_id":%b,"content":"%b"}' % (
+    return _RESULT + b',"tool_use_id":%b,"content":"%b"}' % (
         _call_id(message.tool_call_id),
         joined_text(message.content),
     )

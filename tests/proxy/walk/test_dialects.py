@@ -404,6 +404,47 @@ async def test_the_other_way_of_thinking_is_learned(stage: Stage, provider_a: Fa
     assert provider_a.calls[2].json == second
 
 
+CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+LOOP = [*USER, {"role": "assistant", "tool_calls": [CALL]}, {"role": "tool", "tool_call_id": "call_1", "content": "1"}]
+NO_BLOCK = (
+    "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is "
+    "enabled, a final `assistant` message must start with a thinking block."
+)
+
+
+async def claude_with_a_budget(wire: Any) -> None:
+    """What Anthropic says of thinking to an older Claude."""
+    asked = wire.request.json
+    message, thinking = "", asked.get("thinking", {}).get("type")
+    if thinking == "adaptive":
+        message = "adaptive thinking is not supported on this model"
+    elif thinking and asked.get("tool_choice", {}).get("type") in ("any", "tool"):
+        message = "Thinking may not be enabled when tool_choice forces tool use."
+    elif thinking and "tool_result" in str(asked["messages"][-1]):
+        message = NO_BLOCK
+    await (no_format(message) if message else body(NATIVE))(wire)
+
+
+async def test_a_budget_of_thinking_is_left_out_where_claude_refuses_it(stage: Stage, provider_a: FakeProvider):
+    stage.member("A", provider_a.url, kind="anthropic-messages")
+    provider_a.script(claude_with_a_budget)
+    think = {"reasoning_effort": "low", "tools": TOOLS}
+    assert (await stage.ask("A/m", **think)).status == 200
+    assert (await stage.client("A/m", messages=LOOP, **think).run()).status == 200
+    assert (await stage.ask("A/m", tool_choice="required", **think)).status == 200
+    assert (await stage.ask("A/m", **think)).status == 200
+    budgets = [call.json.get("thinking", {}).get("type") for call in provider_a.calls]
+    assert budgets == ["adaptive", "enabled", None, None, "enabled"]
+
+
+async def test_a_missing_thinking_block_does_not_end_thinking_for_everybody(stage: Stage, provider_a: FakeProvider):
+    stage.member("A", provider_a.url, kind="anthropic-messages")
+    provider_a.script(no_format(NO_BLOCK), body(NATIVE))
+    assert (await stage.ask("A/m", reasoning_effort="low")).said == (400, NO_BLOCK)
+    assert (await stage.ask("A/m", reasoning_effort="low")).status == 200
+    assert all("thinking" in call.json for call in provider_a.calls) and len(provider_a.calls) == 2
+
+
 @pytest.mark.parametrize("code", [400, 422])
 async def test_an_error_of_another_dialect_is_told_in_the_clients(stage: Stage, provider_a: FakeProvider, code: int):
     """README decision 39 of the specification."""

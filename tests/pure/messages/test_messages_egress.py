@@ -354,6 +354,36 @@ def test_thinking_in_both_ways(effort, limit, adaptive, budgeted):
     assert build(rejected=frozenset({"thinking"}), **asked) == {**plain, **sampling}
 
 
+CALLS = {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "1"}
+TOOL = {"type": "function", "function": {"name": "f"}}
+NAMED = {"type": "function", "function": {"name": "f"}}
+
+
+@pytest.mark.parametrize(
+    ("messages", "choice", "thinks"),
+    [
+        ([HI], None, True),
+        ([HI], "auto", True),
+        ([HI], "none", True),
+        ([HI], "required", False),
+        ([HI], NAMED, False),
+        ([HI, CALLS, RESULT], None, False),
+        ([HI, CALLS, RESULT, HI], None, False),
+        ([HI, CALLS, RESULT, CALLS, RESULT], "auto", False),
+        ([HI, {"role": "assistant", "content": "Well"}], None, False),
+        ([HI, CALLS, RESULT, {"role": "assistant", "content": "done"}, HI], None, True),
+    ],
+)
+def test_a_budget_of_thinking_is_left_out_where_it_is_refused(messages, choice, thinks):
+    asked = {"reasoning_effort": "low", "temperature": 0.2, "max_tokens": 9, "tools": [TOOL], "tool_choice": choice}
+    found = build(messages, thinking="budget", **asked)
+    assert ("thinking" in found, "temperature" in found, found["max_tokens"]) == (
+        (True, False, 5120) if thinks else (False, True, 9)
+    )
+    assert build(messages, **asked)["thinking"] == {"type": "adaptive"}
+
+
 def test_a_model_that_wants_the_other_way_gets_it():
     """Part of v1-api 74."""
     asked = {"reasoning_effort": "high", "temperature": 0.2, "max_tokens": 100}
