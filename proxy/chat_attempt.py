@@ -12,7 +12,7 @@ from failover.verdict import Verdict
 from modelhotel.core import durations, logformat, metrics
 from providers.keyring import KEYRING
 from providers.upstream.interface import FaultKind, Request, Response, UpstreamError
-from proxy import egress, lessons, metering, outgoing, reasons, refusals, secrecy, terminal
+from proxy import beside, egress, lessons, metering, outgoing, reasons, refusals, secrecy, terminal
 from proxy.attempt import Attempt
 from proxy.dialects import jsonmode
 from proxy.dialects.continuing import allowed
@@ -130,7 +130,8 @@ class ChatAttempt(Attempt):
         while self._teaches(response.status):
             self._element.status = response.status
             refused = await refusals.read(response, until=self._until)
-            again = heal.learn(refused)
+            large = len(request.body) > beside.LARGE
+            again = await beside.run(heal.learn, refused) if large else heal.learn(refused)
             if again is None or not reissues:
                 failure = self._judge_refusal(refused, http=True, healed=heal.rounds > 0)
                 failure.moves_on |= again is not None  # it is no last word: the others of its race go on
