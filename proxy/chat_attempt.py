@@ -336,12 +336,13 @@ class ChatAttempt(Attempt):
 
     def _break_off(self, relay: Relay, end: End, stream: AnswerStream) -> None:
         """The stream broke and is still open to the client."""
+        usage = stream.usage  # of a translated stream its reader knows more than what is inside
         stream = stream.inner if isinstance(stream, Translated) else stream
         assert isinstance(stream, KeptStream | KeptNative)
         text = self._end_text(end)
         if text != secrecy.WITHHELD:
             self._element.detail = secrecy.detail(text)
-        billed = metering.billed(self._exchange, stream.usage, stream.size)
+        billed = metering.billed(self._exchange, usage, stream.size)
         self.broken = Broken(self, relay, end, stream.kept, stream.billed + billed)
 
     def _client_left(self) -> Failure:

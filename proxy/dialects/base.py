@@ -45,6 +45,11 @@ class Judged(msgspec.Struct, frozen=True):
 class Reader(Protocol):
     """The stream of one answer in a provider's dialect, as the chat events it stands for."""
 
+    @property
+    def usage(self) -> Usage | None:
+        """What the provider has reported so far; it counts where the answer breaks off, too."""
+        ...
+
     def take(self, event: "Event") -> "list[Event]": ...
 
     def finish(self) -> "list[Event]":

@@ -2,23 +2,11 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
-from proxy import usage as usages
 from proxy.dialects.base import Reader, Writer
 from proxy.stream.chat import ChatStream
-from proxy.stream.probe import DONE
 from proxy.stream.recovered import COMMENT
 from proxy.stream.sse import Event
 from proxy.usage import Usage
-
-_decode = msgspec.json.Decoder().decode
-
-
-def _usage(payload: bytes | None) -> object:
-    """The usage of a chunk that a reader made."""
-    chunk = None if payload is None or payload == DONE else _decode(payload)
-    return chunk.get("usage") if isinstance(chunk, dict) else None
 
 
 class Translated:
@@ -73,12 +61,9 @@ class Translated:
 
     @property
     def usage(self) -> Usage | None:
-        """Once nothing follows: of a stream that broke, what its provider had reported by then."""
-        inner = self.inner
-        if inner.usage is None and self._reader is not None:
-            for event in self._reader.finish():
-                inner.usage = usages.later(inner.usage, usages.read(_usage(event.data)))
-        return inner.usage
+        """Of a stream that broke, however it did, what its provider had reported by then."""
+        said = self.inner.usage
+        return self._reader.usage if said is None and self._reader is not None else said
 
     @property
     def size(self) -> int:

@@ -171,6 +171,34 @@ def test_a_body_that_ends_without_a_reason_is_truncated():
     assert payloads(sse(b'{"promptFeedback":{}}', b'{"candidates":[]}', b"{}", b'{"usageMetadata":5}')) == []
 
 
+SAID = {"promptTokenCount": 10, "candidatesTokenCount": 2, "cachedContentTokenCount": 4}
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        b'{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}',
+        b'{"candidates":5}',
+        b"{bad",
+        event(finish="MALFORMED_FUNCTION_CALL"),
+    ],
+)
+def test_what_was_reported_outlasts_an_end_that_shows_none_of_it(last):
+    opened = new_reader()
+    assert opened.usage is None
+    opened.take(Event(event({"text": "a"}, usage=SAID), b""))
+    (error,) = opened.take(Event(last, b""))
+    assert b'"error"' in error.data and b"usage" not in error.data
+    assert opened.finish() == [] and opened.usage == Usage(10, 2, 0, 4, 6, True)
+
+
+@pytest.mark.parametrize("last", [b'{"error":{"code":503},"usageMetadata":%b}', b'{"candidates":5,"usageMetadata":%b}'])
+def test_figures_may_come_with_the_end_itself(last):
+    opened = new_reader()
+    opened.take(Event(last % json.dumps(SAID).encode(), b""))
+    assert opened.usage == Usage(10, 2, 0, 4, 6, True)
+
+
 def test_a_malformed_call_is_an_error_and_never_a_stop():
     body = sse(event({"text": "a"}), event(finish="MALFORMED_FUNCTION_CALL"), event({"text": "b"}, finish="STOP"))
     _, error = payloads(body)

@@ -17,6 +17,7 @@ from proxy.stream import probe
 from proxy.stream.chat import ChatStream
 from proxy.stream.probe import Meaning
 from proxy.stream.sse import Event, Framer
+from proxy.usage import Usage
 
 USAGE = {
     "input_tokens": 36,
@@ -280,6 +281,17 @@ def test_a_failure_is_the_last_event_and_carries_its_status(one, status, shown):
     assert probe.classify(found[1]) is Meaning.ERROR
     assert probe.carried_status(found[1]) == status
     assert error_payload(json.dumps(one).encode()) == found[1]
+
+
+def test_a_failed_response_tells_what_it_cost_and_shows_none_of_it():
+    one = reader()
+    end = {**HEAD, "status": "failed", "error": {"code": "server_error", "message": "m"}, "usage": USAGE}
+    found = chunks(CREATED, text("a"), event("response.failed", response=end), of=one)
+    assert "usage" not in str(found) and one.usage == Usage(36, 87, 64, 12, 24, True)
+    for unknown in (failed(code="server_error", message="m"), event("error", code="x", message="m")):
+        one = reader()
+        chunks(CREATED, text("a"), unknown, of=one)
+        assert one.usage is None
 
 
 def test_the_readers_of_errors_know_what_was_refused():

@@ -2,13 +2,15 @@
 
 import msgspec
 
+from proxy import usage as usages
 from proxy.dialects.base import Members, Untranslatable
 from proxy.dialects.chat import populated
 from proxy.dialects.gemini import answer
-from proxy.dialects.gemini.answer import ABSENT, Answer, NewId, Now, Said
+from proxy.dialects.gemini.answer import ABSENT, NewId, Now, Said
 from proxy.stream import probe
 from proxy.stream.probe import DONE, Meaning
 from proxy.stream.sse import Event
+from proxy.usage import Usage
 
 Raw = msgspec.Raw
 
@@ -51,6 +53,10 @@ class Reader:
     def complete(self) -> bool:
         return bool(self._finish) or self._blocked
 
+    @property
+    def usage(self) -> Usage | None:
+        return usages.read(answer.chat_usage(self._usage, self._cached))
+
     def take(self, event: Event) -> list[Event]:
         """The chunk that *event* stands for, if it has output; an error is the last one."""
         payload = event.data
@@ -62,9 +68,9 @@ class Reader:
             said = answer.say(candidate.parts) if candidate is not None else None
         except _ERRORS:
             return self._no_answer(payload)
+        self._note(found.usage_metadata)
         if found.error is not ABSENT and populated(found.error):
             return self._fail(error_payload(payload))
-        self._note(found)
         if candidate is None or said is None:
             self._blocked = self._blocked or answer.block_reason(found.prompt_feedback) != ""
             return []
@@ -87,9 +93,8 @@ class Reader:
         choice = {"index": 0, "delta": {}, "finish_reason": "content_filter" if self._blocked else reason}
         return [_event(self._head + _encode(choice) + tail), _END]
 
-    def _note(self, found: Answer) -> None:
+    def _note(self, metadata: Raw) -> None:
         """Figures are running totals, so that the last ones count."""
-        metadata = found.usage_metadata
         if answer.begins(metadata) == b"{":
             self._usage = metadata
             if _CACHED in bytes(metadata):
@@ -119,6 +124,7 @@ class Reader:
             return []
         if word == DONE:  # gateways in front of Google may end their streams so
             return self.finish()
+        self._note(_reported(payload))
         return self._fail(error_payload(payload))
 
     def _fail(self, error: bytes) -> list[Event]:
@@ -194,6 +200,14 @@ def _leaf(members: Members, name: str) -> object:
         return _value(members[name]) if name in members else None
     except _ERRORS:
         return None
+
+
+def _reported(payload: bytes) -> Raw:
+    """The figures in an event of which nothing else can be read."""
+    try:
+        return _members(payload).get("usageMetadata", ABSENT)
+    except _ERRORS:
+        return ABSENT
 
 
 def _retry_delay(details: object) -> str | None:

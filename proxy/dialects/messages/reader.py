@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from proxy import answers
+from proxy import usage as usages
 from proxy.dialects.messages.answer import arguments, finish_reason
 from proxy.dialects.messages.counts import Counts
 from proxy.dialects.messages.events import classify as classify
@@ -27,6 +28,7 @@ from proxy.dialects.messages.raw import (
 )
 from proxy.stream.probe import DONE
 from proxy.stream.sse import Event
+from proxy.usage import Usage
 
 _PING = Event(None, b": ping\n\n", b": ping\n")
 _DONE = Event(DONE, b"data: [DONE]\n\n")
@@ -89,6 +91,10 @@ class Reader:
         self._counts = Counts()
         self._blocks: dict[int, object] = {}
         self._calls = 0
+
+    @property
+    def usage(self) -> Usage | None:
+        return usages.read(self._counts.chat())
 
     def take(self, event: Event) -> list[Event]:
         """The chat events that *event* stands for; nothing behind the end."""

@@ -85,12 +85,12 @@ def finish_reason(response: Members, *, calls: bool) -> str:
     return "length" if incomplete_reason(response) == "max_output_tokens" else "stop"
 
 
-def failed(error: object) -> Untranslatable:
-    """A whole answer that is a failed response; of its error only the code is told."""
+def failed(error: object, usage: Usage | None = None) -> Untranslatable:
+    """A whole answer that is a failed response and cost *usage*; of its error only the code is told."""
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, str) and code in _STATUS:
-        return Untranslatable(f"the response failed: {code}", blocked=code in _CONTENT)
-    return Untranslatable("the response failed")
+        return Untranslatable(f"the response failed: {code}", blocked=code in _CONTENT, usage=usage)
+    return Untranslatable("the response failed", usage=usage)
 
 
 def error_chunk(payload: bytes) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 from proxy.dialects import callids
 from proxy.dialects.base import Members, Untranslatable
 from proxy.dialects.responses import raws
-from proxy.dialects.responses.answers import chat_usage, failed, finish_reason
+from proxy.dialects.responses.answers import chat_usage, failed, finish_reason, read_usage
 from proxy.dialects.responses.raws import Raw
 
 _SAME = ("temperature", "top_p", "metadata")
@@ -204,9 +204,9 @@ def to_chat(
     status = raws.text(response.get("status"))
     error = raws.value(response.get("error"))
     if status == "failed" or (error and not status):
-        raise failed(error)
+        raise failed(error, read_usage(response.get("usage")))
     if status in _UNFINISHED:
-        raise Untranslatable("the response is not finished")
+        raise Untranslatable("the response is not finished", usage=read_usage(response.get("usage")))
     gathered = _Gathered()
     for item in raws.items(response.get("output")) or ():
         gathered.take(raws.members(item) or {})

@@ -9,10 +9,11 @@ import msgspec
 from proxy.answers import envelope
 from proxy.dialects.base import Members
 from proxy.dialects.responses import raws
-from proxy.dialects.responses.answers import chat_usage, error_chunk, finish_reason
+from proxy.dialects.responses.answers import chat_usage, error_chunk, finish_reason, read_usage
 from proxy.dialects.responses.egress import chat_id
 from proxy.stream.probe import DONE, Meaning, counts
 from proxy.stream.sse import Event
+from proxy.usage import Usage
 
 TEXT_DELTA = "response.output_text.delta"
 TERMINAL = frozenset(("response.completed", "response.incomplete"))
@@ -64,6 +65,8 @@ class Reader:
         self._parted = False  # a summary part began behind another one
         self._calls: list[_Call] = []
         self._known: dict[str, _Call] = {}  # by item id and by output index
+        #: What the end of the response told of it, a failure included.
+        self.usage: Usage | None = None
 
     def take(self, event: Event) -> list[Event]:
         """The chat events that *event* says."""
@@ -82,7 +85,7 @@ class Reader:
         return self._general(payload)
 
     def finish(self) -> list[Event]:
-        """The body is over. Usage comes with the terminal event only, so that an answer without it has none."""
+        """The body is over. Usage comes with the terminal event only, so that there is none to be shown without it."""
         self._over = True
         return []
 
@@ -92,6 +95,7 @@ class Reader:
             return []
         kind = raws.text(members.get("type"))
         if kind in FAILURES or (not kind and raws.filled(members.get("error"))):
+            self.usage = read_usage((raws.members(members.get("response")) or {}).get("usage"))
             return self._fail(error_chunk(payload))
         if kind in TERMINAL:
             return self._end(raws.members(members.get("response")) or {})
@@ -204,6 +208,7 @@ class Reader:
         out.append(self._chunk(b"{}", raws.encode(reason)))
         usage = chat_usage(response.get("usage"))
         if usage is not None:
+            self.usage = read_usage(response.get("usage"))
             out.append(_event(b'%b,"choices":[],"usage":%b}' % (self._head, raws.encode(usage))))
         self._over = True
         return [*out, _END]

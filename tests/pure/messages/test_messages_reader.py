@@ -153,6 +153,24 @@ def test_an_answer_cut_off_before_any_usage_ends_in_silence():
     assert read(b"") == []
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        sse({"type": "error", "error": {"type": "overloaded_error", "message": "m"}}),
+        b"data: {bad\n\n",
+        sse(delta(7, "input_json_delta", partial_json="{}")),
+    ],
+)
+def test_what_was_reported_outlasts_an_end_that_shows_none_of_it(last):
+    one = reader.Reader("m")
+    assert one.usage is None
+    for event in Framer().feed(sse(START, stopping(None), delta(0, "text_delta", text="x"))):
+        one.take(event)
+    (error,) = [found for event in Framer().feed(last) for found in one.take(event)]
+    assert b'"error"' in error.data and b"usage" not in error.data
+    assert one.finish() == [] and (one.usage.prompt, one.usage.completion) == (25, 15)
+
+
 def test_nothing_comes_behind_the_end():
     assert read(sse(START, stopping("end_turn"), STOP, delta(0, "text_delta", text="x"), STOP)) == [ROLE, *last()]
     one = reader.Reader("m")
