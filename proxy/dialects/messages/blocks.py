@@ -82,6 +82,11 @@ class Blocks:
         self._calls: dict[int, _Block] = {}
         self._opened = 0
 
+    @property
+    def calls(self) -> bool:
+        """Whether there is a tool call among them."""
+        return bool(self._calls)
+
     def text(self, text: str) -> bytes:
         waiting = self._waiting
         if not waiting or waiting[-1].call or waiting[-1].foreign:

@@ -29,8 +29,8 @@ from proxy.stream.probe import DONE
 from proxy.stream.sse import Event
 from proxy.usage import Usage
 
-_STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use", "function_call": "tool_use"}
-_END_TURN = "end_turn"
+_END_TURN, _TOOL_USE = "end_turn", "tool_use"
+_STOP_REASONS = {"length": "max_tokens", "tool_calls": _TOOL_USE, "function_call": _TOOL_USE}
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
@@ -73,14 +73,15 @@ class Writer:
         choice = next((members_of(item) for item in items_of(top.get("choices"))), {})
         message = members_of(choice.get("message"))
         usage = usages.read(top["usage"]) if "usage" in top else None
+        calls = self._calls(message)
         return encode(
             {
                 "id": self._id,
                 "type": "message",
                 "role": "assistant",
                 "model": model,
-                "content": [*_text(message), *self._calls(message)],
-                "stop_reason": _stop_reason(text_of(choice.get("finish_reason"))),
+                "content": [*_text(message), *calls],
+                "stop_reason": _stop_reason(text_of(choice.get("finish_reason")), calls=bool(calls)),
                 "stop_sequence": None,
                 "usage": counts.of_chat(usage),
             }
@@ -141,7 +142,7 @@ class Writer:
         usage = counts.of_chat(self._usage)
         if self._usage is None or not self._usage.prompt:
             del usage["input_tokens"]
-        delta = {"stop_reason": _stop_reason(self._finish), "stop_sequence": None}
+        delta = {"stop_reason": _stop_reason(self._finish, calls=self._blocks.calls), "stop_sequence": None}
         said = encode({"type": "message_delta", "delta": delta, "usage": usage})
         return b"%bevent: message_delta\ndata: %b\n\n%b" % (blocks, said, _STOP)
 
@@ -223,7 +224,10 @@ def _populated(raw: Raw) -> bool:
     return bytes(raw) not in (b"", b"null", b"{}", b"[]", b'""', b"false", b"0")
 
 
-def _stop_reason(finish: str) -> str:
+def _stop_reason(finish: str, *, calls: bool) -> str:
+    """*calls*: a tool is to be used. Some providers say ``stop`` then, or nothing, and clients go by the reason."""
+    if calls and finish in ("", "stop"):
+        return _TOOL_USE
     return _STOP_REASONS.get(finish, _END_TURN)
 
 

@@ -10,8 +10,11 @@ from tests.proxy.walk.stage import KEY, Stage
 from tests.upstream.server import (
     Behaviour,
     FakeProvider,
+    Wire,
     answer,
     cut_after,
+    delta,
+    events,
     raw,
     reply,
     status,
@@ -182,6 +185,41 @@ async def test_calls_of_tools_become_blocks(mixed: Stage, provider_b: FakeProvid
     pieces = "".join(d["delta"]["partial_json"] for e, d in frames(got) if e == "content_block_delta")
     assert json.loads(pieces) == {"city": "Rome"}
     assert dict(frames(got))["message_delta"]["delta"]["stop_reason"] == "tool_use"
+
+
+STOPPED = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": "{}"}}
+
+
+def stopping(reason: str | None) -> Behaviour:
+    """A call of a tool that ends with *reason*, whole or streamed."""
+
+    async def behave(wire: Wire) -> None:
+        if wire.request.streaming:
+            said = [delta(tool_calls=[{**STOPPED, "index": 0}]), delta(finish=reason), b"data: [DONE]\n\n"]
+            await events(*said)(wire)
+        else:
+            choice = {"index": 0, "message": {"role": "assistant", "tool_calls": [STOPPED]}, "finish_reason": reason}
+            await reply(200, {"id": "x", "object": "chat.completion", "choices": [choice]})(wire)
+
+    return behave
+
+
+@pytest.mark.parametrize(("reason", "told"), [("stop", "tool_use"), (None, "tool_use"), ("length", "max_tokens")])
+async def test_a_call_that_ends_with_stop_is_a_tool_to_be_used(
+    mixed: Stage, provider_b: FakeProvider, reason: str | None, told: str
+):
+    """OpenAI ends a forced tool so. Clients of Messages go by the reason, those of the others by the call."""
+    provider_b.script(stopping(reason))
+    got = await mixed.say("/messages", "B/m", **ASK)
+    assert ([b["type"] for b in got.json["content"]], got.json["stop_reason"]) == (["tool_use"], told)
+    got = await mixed.say("/messages", "B/m", **ASK, stream=True)
+    assert dict(frames(got))["message_delta"]["delta"]["stop_reason"] == told
+    got = await mixed.ask("B/m")
+    assert got.json["choices"][0]["finish_reason"] == reason
+    got = await mixed.say("/responses", "B/m", input="hi")
+    (item,) = got.json["output"]
+    status = "incomplete" if reason == "length" else "completed"
+    assert (item["type"], item["name"], got.json["status"]) == ("function_call", "get_weather", status)
 
 
 async def test_a_first_event_error_moves_on(mixed: Stage, provider_a: FakeProvider, provider_b: FakeProvider):

@@ -194,7 +194,7 @@ answers = st.builds(
         "role": "assistant",
         "model": "m",
         "content": [*content, *calls],
-        "stop_reason": reason,
+        "stop_reason": "tool_use" if calls and reason == "end_turn" else reason,  # nobody uses a tool and has ended
         "stop_sequence": None,
         "usage": counts,
     },

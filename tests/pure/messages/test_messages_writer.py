@@ -97,6 +97,29 @@ def test_stop_reasons(finish, reason):
     assert message_of(written(chat_frames(chunk({"content": "x"}), chunk(finish=finish))))["stop_reason"] == reason
 
 
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [
+        ("stop", "tool_use"),
+        (None, "tool_use"),
+        ("", "tool_use"),
+        ("tool_calls", "tool_use"),
+        ("length", "max_tokens"),
+        ("content_filter", "end_turn"),
+    ],
+)
+@pytest.mark.parametrize(
+    "said", [{"tool_calls": [{**call(), "index": 0}]}, {"function_call": {"name": "f", "arguments": "{}"}}]
+)
+def test_a_tool_to_be_used_is_the_reason_where_the_provider_has_no_other(said, finish, reason):
+    """OpenAI says ``stop`` of a forced tool, several local servers of every one; clients go by the reason."""
+    found = whole({"content": "x", **said}, finish)
+    assert ([block["type"] for block in found["content"]], found["stop_reason"]) == (["text", "tool_use"], reason)
+    frames = chat_frames(chunk({"content": "x"}), chunk(said), chunk({}, finish=finish))
+    assert message_of(written(frames))["stop_reason"] == reason
+    assert message_of(written(chat_frames(chunk({"content": "x", **said}, finish=finish))))["stop_reason"] == reason
+
+
 @pytest.mark.parametrize("odd", [{}, {"index": "x"}])
 def test_a_streamed_refusal_is_text(odd):
     frames = chat_frames(chunk({"refusal": "I can"}), {**chunk({"refusal": " not."}), **odd}, chunk({}, "stop"))
