@@ -517,6 +517,39 @@ def test_text_behind_a_call_is_a_new_message_and_the_call_stays_open():
     assert output[0]["arguments"] == "{}"
 
 
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_a_call_that_was_cut_off_says_so_with_the_arguments_that_came(finish):
+    """v1-api 13.5: full arguments, and none that nobody wrote."""
+    opened = [fragment(0, "a", "f", '{"x":'), fragment(1, "b", "g", "{}"), fragment(2, "c", "h")]
+    found = stream(calls(*opened), calls(fragment(0, arguments="1,")), chunk(finish=finish), DONE)
+    wanted = [("f", '{"x":1,', "incomplete"), ("g", "{}", "completed"), ("h", "", "incomplete")]
+    for items in (
+        [event["item"] for event in of_kind(found, "output_item.done")],
+        found[-1]["response"]["output"],
+    ):
+        assert [(item["name"], item["arguments"], item["status"]) for item in items] == wanted
+    told = [event["arguments"] for event in of_kind(found, "function_call_arguments.done")]
+    assert told == ['{"x":1,', "{}", ""]
+    deltas = [(event["output_index"], event["delta"]) for event in of_kind(found, "function_call_arguments.delta")]
+    assert deltas == [(0, '{"x":'), (1, "{}"), (0, "1,")]
+    assert found[-1]["type"] == "response.incomplete"
+
+
+@pytest.mark.parametrize("finish", ["stop", "tool_calls", None])
+def test_a_call_that_its_provider_ended_has_arguments_of_some_kind(finish):
+    found = stream(calls(fragment(0, "a", "f", '{"x":'), fragment(1, "b", "g")), chunk(finish=finish), DONE)
+    items = found[-1]["response"]["output"]
+    assert [(item["arguments"], item["status"]) for item in items] == [("{}", "completed")] * 2
+
+
+def test_a_call_of_a_whole_answer_has_the_letter_of_13_4():
+    """v1-api 13.4: ``{}`` where invalid, every item completed."""
+    message = {"tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x":'}}]}
+    found = whole(completion(message, "length"))
+    (item,) = found["output"]
+    assert (found["status"], item["arguments"], item["status"]) == ("incomplete", "{}", "completed")
+
+
 def test_what_follows_the_finish_reason_is_ignored_but_for_usage():
     one = writer()
     found = stream(

@@ -138,6 +138,7 @@ class Call:
         self.name = ""
         self.index = -1
         self.id = ""
+        self.status = COMPLETED
         self._pieces: list[str] = []
 
     @property
@@ -182,12 +183,17 @@ class Call:
         return emit("response.function_call_arguments.delta", item_id=self.id, output_index=self.index, delta=piece)
 
     def item(self, names: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-        return call_item(self.id, self.call_id, self.name, "".join(self._pieces), COMPLETED, names)
+        return call_item(self.id, self.call_id, self.name, "".join(self._pieces), self.status, names)
 
-    def close(self, emit: Emit, names: Mapping[str, tuple[str, str]]) -> bytes:
+    def close(self, emit: Emit, names: Mapping[str, tuple[str, str]], *, cut: bool = False) -> bytes:
+        """*cut*: the answer was. A call that is not whole then says so and keeps what came of its arguments: nobody
+        shall run it with others.
+        """
+        if cut and not raws.is_json("".join(self._pieces)):
+            self.status = BROKEN_OFF
         item = self.item(names)
         words = item["arguments"]
-        out = b"" if self._pieces else self._delta(emit, words)
+        out = self._delta(emit, words) if words and not self._pieces else b""
         out += emit(
             "response.function_call_arguments.done",
             item_id=self.id,
@@ -206,5 +212,5 @@ def call_item(
     item = {"type": "function_call", "id": identity, "call_id": call_id, "name": own}
     if namespace:
         item["namespace"] = namespace
-    given = words if status == IN_PROGRESS else raws.arguments(words)
+    given = raws.arguments(words) if status == COMPLETED else words
     return {**item, "arguments": given, "status": status}

@@ -130,10 +130,14 @@ def picked(source: Mapping[str, Raw], *names: str) -> Members:
     return {name: source[name] for name in names if not absent(source.get(name))}
 
 
-def arguments(raw: str) -> str:
-    """The arguments of a finished tool call: JSON text, ``{}`` where they are none."""
+def is_json(raw: str) -> bool:
     try:
         _value(raw)
     except ERRORS:
-        return "{}"
-    return raw
+        return False
+    return True
+
+
+def arguments(raw: str) -> str:
+    """The arguments of a finished tool call: JSON text, ``{}`` where they are none."""
+    return raw if is_json(raw) else "{}"

@@ -125,14 +125,14 @@ class Turn:
 
     # -- the end
 
-    def close(self) -> bytes:
-        """The turn ended: whatever is open is finished."""
+    def close(self, *, cut: bool = False) -> bytes:
+        """The turn ended: whatever is open is finished. *cut*: it ended before everything was said."""
         self._closed = True
         out = [self._close_prose()]
         for call in self._calls:
             if not call.opened and not call.empty:
                 out.append(self._open(call))
-        out += [call.close(self._emit, self._names) for call in self._calls if call.opened]
+        out += [call.close(self._emit, self._names, cut=cut) for call in self._calls if call.opened]
         return b"".join(out)
 
     def output(self) -> list[dict[str, Any]]:

@@ -190,7 +190,7 @@ class Writer:
         out = _grow(self._turn, delta) if isinstance(delta, dict) else b""
         if isinstance(finish, str) and finish:
             self._finish = finish
-            out += self._turn.close()
+            out += self._turn.close(cut=finish in INCOMPLETE)
         return out
 
     def _begin(self) -> bytes:

@@ -632,6 +632,19 @@ async def test_a_stream_of_responses(stage: Stage, provider_a: FakeProvider):
     assert b"[DONE]" not in got.body and stage.row.state == "completed"
 
 
+async def test_a_call_that_length_cut_off(stage: Stage, provider_a: FakeProvider):
+    """No client shall run it with arguments that nobody wrote."""
+    stage.member("A", provider_a.url)
+    said = [delta(tool_calls=[{**STOPPED, "index": 0, "function": {"name": "f", "arguments": '{"path": "/tm'}}])]
+    provider_a.script(events(*said, delta(finish="length"), b"data: [DONE]\n\n"))
+    got = await stage.say("/responses", "A/m", input="hi", stream=True)
+    last = frames(got)[-1][1]
+    (item,) = last["response"]["output"]
+    assert (last["type"], last["response"]["status"]) == ("response.incomplete", "incomplete")
+    assert (item["type"], item["arguments"], item["status"]) == ("function_call", '{"path": "/tm', "incomplete")
+    assert dict(frames(got))["response.output_item.done"]["item"] == item
+
+
 async def test_a_responses_stream_that_breaks(stage: Stage, provider_a: FakeProvider):
     """v1-api 53: responses"""
     stage.member("A", provider_a.url, kind="openai")
