@@ -6,6 +6,8 @@ from providers.kinds.base import Kind
 from providers.quota import readers
 
 _EMPTY = msgspec.Raw(b'""')
+#: What decoding raises; what was read once may be nested too deep to be read again further down.
+_ERRORS = (ValueError, RecursionError)
 _messages = msgspec.json.Decoder(list[msgspec.Raw])
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -21,7 +23,7 @@ def _with_reasoning(message: msgspec.Raw) -> msgspec.Raw | None:
         members = _object.decode(message)
         if "reasoning_content" in members or msgspec.json.decode(members.get("role", _EMPTY)) != "assistant":
             return None
-    except msgspec.DecodeError:
+    except _ERRORS:
         return None
     return msgspec.Raw(msgspec.json.encode({**members, "reasoning_content": _EMPTY}))
 
@@ -44,7 +46,7 @@ class DeepSeek(Kind):
             return
         try:
             messages = _messages.decode(body["messages"])
-        except msgspec.DecodeError:
+        except _ERRORS:
             return
         changed = {at: new for at, message in enumerate(messages) if (new := _with_reasoning(message)) is not None}
         if changed:

@@ -49,6 +49,11 @@ def aspect_ratio(size: object) -> str:
     return nearest if apart <= TOLERANCE else ""
 
 
+def _said(size: msgspec.Raw) -> object:
+    """The value; None of one that no ``WxH`` can be, and that may not be readable at all (``1e999``)."""
+    return msgspec.json.decode(size) if bytes(memoryview(size)[:1]) == b'"' else None
+
+
 def _price(entry: dict[str, Any], member: str) -> float | None:
     # 0 stands for "not sold this way".
     return price(entry.get(member), TO_USD_PER_MILLION) or None
@@ -97,7 +102,7 @@ class XAI(Kind):
         size = members.pop("size", _NULL)
         if "imagine" not in model_id.lower():
             members.pop("aspect_ratio", None)
-        elif members.get("aspect_ratio", _NULL) == _NULL and (ratio := aspect_ratio(msgspec.json.decode(size))):
+        elif members.get("aspect_ratio", _NULL) == _NULL and (ratio := aspect_ratio(_said(size))):
             members["aspect_ratio"] = msgspec.Raw(msgspec.json.encode(ratio))
 
     async def list_models(self, http: Http, base_url: str, key: str) -> list[Listed]:

@@ -382,6 +382,10 @@ def test_a_size_is_the_ratio_it_is_near(size: object, ratio: str):
         ("grok-imagine", '{"size":"1792x1024","aspect_ratio":null}', {"aspect_ratio": "16:9"}),
         ("grok-imagine", '{"size":"1100x1000"}', {}),
         ("grok-imagine", '{"n":2}', {"n": 2}),
+        *(
+            ("grok-imagine", f'{{"size":{odd},"n":2}}', {"n": 2})
+            for odd in ("1e999", "9" * 400, "[1e999]", "5", "null")
+        ),
         ("grok-2-image", '{"size":"1792x1024","aspect_ratio":"1:1","n":1}', {"n": 1}),
     ],
 )
@@ -397,3 +401,13 @@ def test_nobody_else_touches_an_image_body():
         members = raw('{"size":"1792x1024"}')
         registry.get(kind).image_body(members, "grok-imagine")
         assert members == raw('{"size":"1792x1024"}')
+
+
+@pytest.mark.parametrize(
+    "odd", [b"1e999", b"[" * 5000 + b"]" * 5000, b'[{"role":1e999},1e999,{"role":"assistant","a":%b}]']
+)
+def test_a_history_that_can_not_be_read_again_goes_to_deepseek_as_it_came(odd: bytes):
+    messages = msgspec.Raw(odd.replace(b"%b", b"[" * 5000 + b"]" * 5000))
+    body = {"messages": messages}
+    registry.get("deepseek").inject(body, "deepseek-v4")
+    assert body["messages"] is messages

@@ -679,6 +679,19 @@ async def test_hosted_tools_need_candidates_that_have_them(stage: Stage, provide
     assert (stage.row.error_kind, provider_a.calls) == ("validation", [])
 
 
+async def test_a_history_at_the_limit_of_nesting_reaches_deepseek(stage: Stage, provider_a: FakeProvider):
+    """How deep can be read depends on how deep the reader stands: what was read once may not be read again."""
+    stage.member("A", provider_a.url, kind="deepseek", model="deepseek-v4")
+    provider_a.script(answer("B"))
+    for shape in (b"%b%b", b'[{"role":"user","content":%b%b}]'):
+        for deep in range(900, 1000, 2):
+            messages = shape % (b"[" * deep, b"]" * deep)
+            raw_body = b'{"model":"A/deepseek-v4","messages":%b}' % messages
+            got = await client("POST", "/v1/chat/completions", key=KEY, body=raw_body).run()
+            assert got.status in (200, 400), deep
+            assert got.status == 400 or messages in provider_a.calls[-1].body
+
+
 # -- chat, spoken to /v1/responses
 
 NO_TOOLS_HERE = "Function tools with reasoning_effort are not supported in chat. Please use /v1/responses instead."

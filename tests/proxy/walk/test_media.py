@@ -143,6 +143,15 @@ async def test_xai_gets_the_shape_of_a_picture_it_knows(stage: Stage, provider_a
     ]
 
 
+@pytest.mark.parametrize("size", [b"1e999", b"9" * 400, b"[1e999]", b'{"":[]}', b"5"])
+async def test_a_size_that_is_none_is_left_out(stage: Stage, provider_a: FakeProvider, size: bytes):
+    stage.member("A", provider_a.url, model="grok-imagine", kind="xai")
+    provider_a.script(picture())
+    body = b'{"model":"A/grok-imagine","prompt":"p","size":%b}' % size
+    assert (await asgi_client("POST", IMAGES, key=KEY, body=body).run()).status == 200
+    assert provider_a.calls[0].json == {"model": "grok-imagine", "prompt": "p"} and stage.trail == A_SERVED
+
+
 async def test_a_reranker_behind_coheres_layer_is_asked_natively(stage: Stage, provider_a: FakeProvider):
     """part of v1-api 93"""
     stage.member("A", f"{provider_a.origin}/compatibility/v1", model="rerank-v3.5", kind="cohere")
