@@ -41,7 +41,8 @@ def request(data: bytes) -> None:
     except BadBody as bad:
         assert bad.status == 400 and bad.message and len(bad.model) <= 65
         return
-    taught = repairs.lesson("'top_p' and 'max_tokens': use max_completion_tokens instead", sent_schema=True)
+    said, sent = "'top_p' and 'max_tokens': use max_completion_tokens instead", ("top_p", "max_tokens")
+    taught = repairs.lesson(said, sent, sent_schema=True)
     for kind in _KINDS:
         for repair in (None, taught, repairs.Repair(frozenset((repairs.SCHEMA,)))):
             made = chat.build_body(asked.members, data, model_id="glm-m", kind=kind, stream=asked.stream, repair=repair)
@@ -144,7 +145,7 @@ def error(data: bytes) -> None:
         assert kind and reason
         reasons.too_long(status, found)
     reasons.refuses_content(found)
-    lesson = repairs.lesson(repairs.said(data), sent_schema=True)
+    lesson = repairs.lesson(repairs.said(data), ("seed", "top_p", "max_tokens", "stop"), sent_schema=True)
     assert not lesson - lesson
     secrets = Secrets(KEY)
     cleaned = secrets.clean(found.text)
