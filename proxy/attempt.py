@@ -7,6 +7,7 @@ element filled.
 import asyncio
 import logging
 import math
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
@@ -37,6 +38,8 @@ log = logging.getLogger("proxy")
 
 TIMER_SLACK = 0.005
 """Seconds a timer of the event loop may fire early."""
+#: One that is told: whatever else a header says may be of the answer.
+_CONTENT_TYPE = re.compile(r"[a-z]{4,11}/[a-z0-9.+-]{2,40}(; ?charset=[a-z0-9-]{2,12})?", re.IGNORECASE)
 
 
 class Attempt(ABC):
@@ -377,8 +380,9 @@ class Attempt(ABC):
 
     def _undecodable(self, response: Response, problem: str, size: int) -> Failure:
         """*problem* in the parser's words; none of the *size* bytes is kept."""
-        kind = (response.header(b"content-type") or b"").decode("latin-1")
-        note = f"{problem} ({size} bytes, {kind or 'no content type'})"
+        stated = (response.header(b"content-type") or b"").decode("latin-1")
+        kind = stated if _CONTENT_TYPE.fullmatch(stated) else "another content type" if stated else "no content type"
+        note = f"{problem} ({size} bytes, {kind})"
         attrs = {
             "adapter": self._exchange.endpoint.family,
             "error": note,

@@ -4,6 +4,7 @@ Only what a chat completion can express is read; whatever else an answer holds i
 type says nothing; an answer whose frame is of another shape is no answer.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -31,7 +32,8 @@ FINISH_REASONS: Mapping[str, str] = {
 }
 _BOM = b"\xef\xbb\xbf"
 _ERRORS = (ValueError, RecursionError)
-_REASON_LIMIT = 64  # characters of a block reason; a longer one is no enumeration's word
+#: A value of Google's enumerations. Anything else may be what somebody said, and must not be told on.
+_ENUM = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _COUNTS = (
     "promptTokenCount",
     "candidatesTokenCount",
@@ -183,8 +185,7 @@ def block_reason(feedback: Raw) -> str:
     reason = reason.get("blockReason") if isinstance(reason, dict) else None
     if not isinstance(reason, str) or not reason:
         return ""
-    word = len(reason) <= _REASON_LIMIT and reason.isascii() and reason.replace("_", "").isalnum()
-    return reason if word else "BLOCKED_REASON_UNSPECIFIED"
+    return reason if _ENUM.fullmatch(reason) else "BLOCKED_REASON_UNSPECIFIED"
 
 
 def finish_reason(stated: str, *, calls: bool, delivered: bool) -> str | None:

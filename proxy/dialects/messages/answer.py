@@ -1,11 +1,11 @@
 """A whole answer of the Messages dialect as a chat completion (v1-api 14.3). Pure."""
 
-import re
 import time
 from collections.abc import Callable
 
 from proxy.dialects.base import Members, Untranslatable
 from proxy.dialects.messages.counts import Counts
+from proxy.dialects.messages.errors import KNOWN
 from proxy.dialects.messages.raw import (
     ERRORS,
     Raw,
@@ -22,7 +22,6 @@ from proxy.dialects.messages.raw import (
 )
 
 _FINISH_REASONS = {"max_tokens": "length", "tool_use": "tool_calls", "refusal": "content_filter"}
-_TYPE_NAME = re.compile(r"[a-z][a-z_]{0,40}")
 _NO_TEXT = Raw(b'""')
 _BOM = b"\xef\xbb\xbf"
 
@@ -33,7 +32,7 @@ def finish_reason(stop_reason: str) -> str:
 
 
 def opened(payload: bytes) -> Members:
-    """The members of a whole answer. Raises Untranslatable where it is none; of an error only its type is told."""
+    """The members of a whole answer. Raises Untranslatable where it is none; of an error only a type of Anthropic's is told."""
     try:
         check_utf8(payload)
         top = decode_members(payload.removeprefix(_BOM))
@@ -43,7 +42,7 @@ def opened(payload: bytes) -> Members:
     if kind == "message":
         return top
     named = text_of(members_of(top.get("error")).get("type"))
-    if kind == "error" and _TYPE_NAME.fullmatch(named):
+    if kind == "error" and named in KNOWN:
         raise Untranslatable(f"an error of type {named}")
     raise Untranslatable("an error" if kind == "error" else "not a message")
 

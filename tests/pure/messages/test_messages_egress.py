@@ -608,7 +608,7 @@ def test_usage(usage, expected):
             b'{"type":"error","error":{"type":"overloaded_error","message":"secret"}}',
             "an error of type overloaded_error",
         ),
-        (b'{"type":"error","error":{"type":"My secret","message":"secret"}}', "an error"),
+        (b'{"type":"error","error":{"type":"my_secret","message":"secret"}}', "an error"),
         (b'{"type":"error","error":"secret"}', "an error"),
     ],
 )
