@@ -7,6 +7,7 @@ its logger. Attributes travel in ``extra={"attrs": {...}}`` and keep their order
 import logging
 import re
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -42,6 +43,11 @@ QUIET = (
 SILENT = ("psycopg.pool", "django.request")
 #: A stranger's malformed Host header is answered with a 400 and deserves no traceback.
 MUTE = ("django.security.DisallowedHost",)
+#: Loggers of what carries requests. An exception there may quote a prompt or an answer (a key that is not there, a
+#: value that is none), so that only its type is told; of the machine and the database its text as well.
+CARRIERS = ("proxy", "uvicorn.error")
+_LINKS = 10  # of a chain of exceptions
+_SPEAKING = ("django.db", "psycopg", "redis", "sqlite3")
 _SCOPE = re.compile(r"([A-Za-z][A-Za-z0-9_. -]{0,39}):")
 #: Longest text whose quoted form is kept.
 _REMEMBERED = 200
@@ -137,14 +143,36 @@ def quoted(value: object) -> str:
     return _quoted(text) if len(text) <= _REMEMBERED else _quoted.__wrapped__(text)
 
 
+def _named(problem: BaseException) -> str:
+    """The type of *problem*, and its text where that is not of a request."""
+    kind = type(problem)
+    speaks = isinstance(problem, OSError) or kind.__module__.startswith(_SPEAKING)
+    return f"{kind.__name__}: {problem}" if speaks else kind.__name__
+
+
+def _unquoted(problem: BaseException) -> str:
+    """The traceback of *problem*, and of what it came of, in the words of :func:`_named`."""
+    links: list[str] = []
+    link: BaseException | None = problem
+    while link is not None and len(links) < _LINKS:
+        frames = "".join(traceback.format_tb(link.__traceback__))
+        links.append(f"Traceback (most recent call last):\n{frames}{_named(link)}")
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return "\n\n".join(reversed(links))
+
+
 def _attributes(record: Record, formatter: logging.Formatter) -> dict[str, Any]:
     attrs: dict[str, Any] = getattr(record, "attrs", None) or {}
     if not record.exc_info:
         return attrs
     attrs = dict(attrs)
     if record.exc_info and record.exc_info[0] is not None:
-        attrs["error"] = f"{record.exc_info[0].__name__}: {record.exc_info[1]}"
-        attrs["trace"] = formatter.formatException(record.exc_info)
+        if record.name in CARRIERS and isinstance(record.exc_info[1], BaseException):
+            attrs["error"] = _named(record.exc_info[1])
+            attrs["trace"] = _unquoted(record.exc_info[1])
+        else:
+            attrs["error"] = f"{record.exc_info[0].__name__}: {record.exc_info[1]}"
+            attrs["trace"] = formatter.formatException(record.exc_info)
     return attrs
 
 

@@ -103,7 +103,7 @@ def test_a_trace_stands_on_lines_of_its_own(lines):
     try:
         raise ValueError("broken thing")
     except ValueError as problem:
-        lines.take([record("jobs: failed", logging.ERROR, exc_info=(ValueError, problem, problem.__traceback__))])
+        lines.take([record("jobs: failed", logging.ERROR, "jobs", (ValueError, problem, problem.__traceback__))])
     head, *trace = lines.recent()[0].message.splitlines()
     assert head == 'jobs: failed error="ValueError: broken thing"'
     assert (trace[0], trace[-1]) == ("Traceback (most recent call last):", "ValueError: broken thing")
@@ -124,7 +124,7 @@ def test_a_kept_trace_keeps_nothing_else(lines):
     try:
         fail()
     except ValueError as problem:
-        lines.take([record("jobs: failed", logging.ERROR, exc_info=(ValueError, problem, problem.__traceback__))])
+        lines.take([record("jobs: failed", logging.ERROR, "jobs", (ValueError, problem, problem.__traceback__))])
     gc.collect()
     assert held[0]() is None
     assert "broken thing" in lines.recent()[0].message

@@ -101,11 +101,33 @@ def test_an_exception_stays_on_the_line():
     try:
         raise ValueError("broken thing")
     except ValueError:
-        made = record("jobs: run failed", logging.ERROR, exc_info=sys.exc_info())
+        made = record("jobs: run failed", logging.ERROR, "jobs", exc_info=sys.exc_info())
     line = logformat.TextFormatter().format(made)
     assert 'error="ValueError: broken thing"' in line
     assert "\n" not in line
     assert "Traceback" in json.loads(logformat.JsonFormatter().format(made))["trace"]
+
+
+def _broken(problem: BaseException, cause: BaseException) -> Any:
+    try:
+        try:
+            raise cause
+        except type(cause) as first:
+            raise problem from first
+    except type(problem):
+        return sys.exc_info()
+
+
+@pytest.mark.parametrize("name", ["proxy", "uvicorn.error"])
+def test_an_exception_on_the_way_of_a_request_does_not_quote_it(name: str):
+    """operations 17: a key that is not there, a value that is none, may be what somebody said."""
+    said = "what-somebody-said"
+    made = record("proxy: it broke", logging.ERROR, name, exc_info=_broken(KeyError(said), ValueError(f"no {said}")))
+    for line in (logformat.TextFormatter().format(made), logformat.JsonFormatter().format(made), logformat.told(made)):
+        assert said not in line
+        assert "KeyError" in line and "ValueError" in line and "test_logformat.py" in line
+    made = record("proxy: it broke", logging.ERROR, name, exc_info=_broken(KeyError(said), OSError(28, "disk full")))
+    assert "OSError: [Errno 28] disk full" in logformat.told(made)
 
 
 def test_an_attribute_never_hides_a_field_of_the_line():

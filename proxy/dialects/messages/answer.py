@@ -32,7 +32,7 @@ def finish_reason(stop_reason: str) -> str:
 
 
 def opened(payload: bytes) -> Members:
-    """The members of a whole answer. Raises Untranslatable where it is none; of an error only a type of Anthropic's is told."""
+    """The members of a whole answer. Raises Untranslatable where it is none; an error's type is told."""
     try:
         check_utf8(payload)
         top = decode_members(payload.removeprefix(_BOM))
