@@ -339,9 +339,7 @@ class ChatAttempt(Attempt):
         usage = stream.usage  # of a translated stream its reader knows more than what is inside
         stream = stream.inner if isinstance(stream, Translated) else stream
         assert isinstance(stream, KeptStream | KeptNative)
-        text = self._end_text(end)
-        if text != secrecy.WITHHELD:
-            self._element.detail = secrecy.detail(text)
+        self._element.detail = secrecy.detail(self._end_text(end))
         billed = metering.billed(self._exchange, usage, stream.size)
         self.broken = Broken(self, relay, end, stream.kept, stream.billed + billed)
 
@@ -465,5 +463,7 @@ class ChatAttempt(Attempt):
     def _end_text(self, end: End) -> str:
         """Why the stream broke, as it may be kept."""
         if end.upstream:
-            return self._keep(reasons.read(end.text.encode()).text) or "error event in the stream"
+            # Its words are for the client alone: by now they may quote the answer, which no fence knows.
+            status = probe.carried_status(end.text.encode())
+            return f"{reasons.ENDED} (status {status})" if status else reasons.ENDED
         return self._secrets.clean(end.text)

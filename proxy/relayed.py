@@ -11,7 +11,7 @@ from failover import verdict
 from failover.verdict import Judgement
 from modelhotel.core import redact
 from providers.upstream.interface import FaultKind, Response, UpstreamError
-from proxy import answers, metering, refusals
+from proxy import answers, metering, reasons, refusals
 from proxy.answers import Header
 from proxy.attempt import Attempt
 from proxy.dialects.passed import Tail
@@ -23,7 +23,6 @@ log = logging.getLogger("proxy")
 
 NOTHING_CAME = "upstream produced no response data"
 CUT = "answer cut off: upstream connection error"
-ENDED = "the provider ended its stream with an error"
 STREAM_TIMED_OUT = "stream interrupted: upstream request timed out"
 TIMED_OUT = "answer cut off: upstream request timed out"
 _EVENTS = b"text/event-stream"
@@ -75,7 +74,7 @@ class Relayed(Attempt):
             await exchange.end()
             if failed:
                 self._judge(verdict.broken(response.status))
-                self._unfinished("provider_error", ENDED)
+                self._unfinished("provider_error", reasons.ENDED)
             else:
                 self._judge(verdict.success(response.status))
                 draft.state = "completed"

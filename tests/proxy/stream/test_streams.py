@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from proxy import reasons
 from proxy.stream import chat
 from tests.proxy.walk.stage import Stage
 from tests.upstream.server import (
@@ -394,15 +395,19 @@ async def test_an_error_event_after_output_is_the_one_error_the_client_sees(
     assert got.events[-1] == '{"error": {"message": "broke with [redacted]"}}' and len(got.events) == 2
     assert not provider_b.calls
     assert ab.trail == [(0, "A", 200, "provider_error", "charge")]
-    assert (ab.row.status_code, ab.row.state, ab.row.error_message) == (0, "failed", "broke with [redacted]")
+    assert (ab.row.status_code, ab.row.state, ab.row.error_message) == (0, "failed", reasons.ENDED)
     assert ab.fails("A") == 1 and ab.cause("A") == ("response failed after headers", 200)
 
 
-async def test_an_error_event_that_repeats_the_prompt_is_withheld_in_the_row(ab: Stage, provider_a: FakeProvider):
-    prompt = "my very private question about the weather"
-    provider_a.script(error_after(1, {"message": f"can not say: {prompt}"}))
-    await ab.ask(stream=True, prompt=prompt)
-    assert ab.row.error_message == "provider error text withheld"
+@pytest.mark.parametrize(("more", "kept"), [({}, ""), ({"code": 529}, " (status 529)"), ({"code": "my own"}, "")])
+async def test_of_an_error_event_after_output_the_row_keeps_no_word(
+    more: dict[str, Any], kept: str, ab: Stage, provider_a: FakeProvider
+):
+    """It may quote the prompt, and by then the answer as well."""
+    provider_a.script(error_after(1, {"message": "no tool call: tok0 tok1", "type": "tok0", **more}))
+    await ab.ask(stream=True)
+    assert ab.row.error_message == f"{reasons.ENDED}{kept}"
+    assert "tok" not in repr(ab.row.attempts)
 
 
 async def test_an_output_nobody_can_model_charges_nobody(ab: Stage, provider_a: FakeProvider):
