@@ -14,11 +14,12 @@ from modelhotel.ops.limit_store import SIGN
 from tests.cluster.test_circuits import store  # noqa: F401
 from tests.cluster.test_nodes import Listener
 from tests.upstream.server import answer
+from tests.upstream.spoken import PROMPT
 from tests.wire.house import GROUP, House, house
 from tests.wire.product import LIMITED, Product, eventually, fresh_postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(120)]
-BODY = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}]}
+BODY = {"model": GROUP, "messages": [{"role": "user", "content": PROMPT}]}
 TOKEN = "t0ken" * 8
 Store = tuple[subprocess.Popen[bytes], str]
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.upstream.server import FakeProvider, Hold, answer, reply, status
+from tests.upstream.spoken import PROMPT
 from tests.wire.house import GROUP, MODEL, House, house
 from tests.wire.product import REDIS, eventually, fresh_postgres
 from tests.wire.scraping import Numbers, numbers
@@ -61,7 +62,7 @@ def scrape(home: House) -> Numbers:
 
 
 def ask(home: House, model: str = GROUP) -> int:
-    body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
+    body = {"model": model, "messages": [{"role": "user", "content": PROMPT}]}
     return call(home, "POST", "/v1/chat/completions", home.key, body)[0]
 
 

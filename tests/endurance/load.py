@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.upstream.behaviours import Behaviour, Wire
+from tests.upstream.spoken import PROMPT
 
 DEADLINE = 90.0  # seconds; no call outlives a test
 
@@ -76,7 +77,7 @@ async def call(
     stream: bool = True,
     leave_after: int | None = None,
     started: Callable[[], object] = lambda: None,
-    content: str = "hi",
+    content: str = PROMPT,
 ) -> Reply:
     """One chat call. *leave_after* pieces the client hangs up (0: before the headers); *started* at the first piece."""
     reply = Reply()

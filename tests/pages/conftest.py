@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
 from tests.upstream.server import FakeProvider, answer
+from tests.upstream.spoken import PROMPT
 from tests.wire.product import Product
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Hotel:
         return self.product.http.post(
             f"{self.url}/v1/chat/completions",
             headers={"Authorization": f"Bearer {key or self.key}"},
-            json={"model": model, "messages": [{"role": "user", "content": "hi"}]},
+            json={"model": model, "messages": [{"role": "user", "content": PROMPT}]},
         )
 
     def sign_in(self, page: Page, name: str, password: str) -> None:

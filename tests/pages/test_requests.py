@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.upstream.server import Hold, answer, status, stream
+from tests.upstream.spoken import PROMPT
 from tests.wire.product import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(45, func_only=True)]
@@ -47,7 +48,7 @@ def in_flight(hotel, behaviour, model="Alpha/glm-4.6", stream=False):
     """A request that runs until the block ends."""
     hold = Hold(behaviour)
     hotel.a.script(hold)
-    body = {"model": model, "stream": stream, "messages": [{"role": "user", "content": "hi"}]}
+    body = {"model": model, "stream": stream, "messages": [{"role": "user", "content": PROMPT}]}
     headers = {"Authorization": f"Bearer {hotel.key}"}
 
     def ask():
@@ -106,7 +107,7 @@ def test_a_stream_is_live_with_its_provider_until_it_ends(hotel, page):
     open_page(hotel, page)
     before = rows(page).count()
     hotel.a.script(stream(["a"] * 12, delay=0.15))
-    body = {"model": "Alpha/glm-4.6", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+    body = {"model": "Alpha/glm-4.6", "stream": True, "messages": [{"role": "user", "content": PROMPT}]}
     headers = {"Authorization": f"Bearer {hotel.key}"}
     try:
         with hotel.product.http.stream("POST", f"{hotel.url}/v1/chat/completions", headers=headers, json=body) as got:

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.upstream import spoken
+
 LONGEST_SILENCE = 60.0  # seconds; no behaviour outlives a test
 
 
@@ -85,10 +87,13 @@ class Wire:
         self.room = asyncio.Event()
         self.room.set()
         self.close_after = False
+        self.written = bytearray()  # the beginning of it
 
     async def write(self, data: bytes) -> None:
         if self.gone.is_set() or self.transport.is_closing():
             raise ClientLeft
+        if len(self.written) < spoken.LIMIT:
+            self.written += data[: spoken.LIMIT]
         self.transport.write(data)
         await self.room.wait()
 

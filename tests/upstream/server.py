@@ -71,6 +71,7 @@ from tests.upstream.behaviours import (
     wrong_length,
 )
 from tests.upstream.media import passed_events, picture, scores, silent_body, sound, transcript
+from tests.upstream.spoken import HEARD
 
 __all__ = [
     "AUTO",
@@ -235,6 +236,9 @@ class _Connection(asyncio.Protocol):
     async def _serve(self) -> None:
         try:
             while (request := await self._request()) is not None:
+                asked = request.method == "POST"  # else a listing
+                if asked:
+                    HEARD.request(request.body, request.headers.get("content-type", ""))
                 self.wire = wire = Wire(self.transport, request)
                 if self.ended:
                     wire.gone.set()
@@ -245,6 +249,8 @@ class _Connection(asyncio.Protocol):
                     return
                 finally:
                     self.wire = None
+                    if asked:
+                        HEARD.answer(bytes(wire.written))
                     self.owner._done(request)
                 if wire.close_after or self.transport.is_closing():
                     return

@@ -9,6 +9,7 @@ import httpx
 import openai
 
 from tests.upstream.server import FakeProvider, answer
+from tests.upstream.spoken import PROMPT
 from tests.wire.product import Product
 
 MODEL = "glm-4.6"
@@ -64,7 +65,7 @@ class House:
     def settings(self, **values: str) -> None:
         self.admin("PUT", "/api/settings", json=values)
 
-    def ask(self, model: str = GROUP, *, content: str = "hi", **members: Any) -> httpx.Response:
+    def ask(self, model: str = GROUP, *, content: str = PROMPT, **members: Any) -> httpx.Response:
         body = {"model": model, "messages": [{"role": "user", "content": content}], **members}
         return self.http.post("/v1/chat/completions", json=body)
 

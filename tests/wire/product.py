@@ -5,7 +5,8 @@
     with Product(tmp_path) as product:
         product.api("GET", "/api/providers").status_code
 
-Nothing waits without a deadline; a start that fails raises ProductFailed with everything that was printed.
+Nothing waits without a deadline; a start that fails raises ProductFailed with everything that was printed. When it has
+stopped, all that it wrote is searched for what was said through it (``tests/wire/written.py``).
 """
 
 import os
@@ -24,6 +25,9 @@ from typing import Any
 
 import httpx
 import psycopg
+
+from tests.upstream.spoken import HEARD
+from tests.wire import written
 
 ROOT = Path(__file__).resolve().parents[2]
 POSTGRES = os.environ.get("MH_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
@@ -120,6 +124,7 @@ class Product:
         token: str = "",
     ) -> None:
         self.data_dir = data_dir
+        self._heard = HEARD.count
         self.env = dict(env or {})
         self.url = ""
         self._lines: list[str] = []
@@ -221,7 +226,14 @@ class Product:
             self.kill()
             raise ProductFailed(f"still running after {seconds} s:\n{self.output}") from None
         self._reader.join(2.0)
+        self._search()
         return code
+
+    def _search(self) -> None:
+        """Nothing that was said while it ran may be in what it wrote."""
+        since, self._heard = self._heard, HEARD.count
+        found = written.search(HEARD.since(since), self.data_dir, self.output, self.env.get("DATABASE_URL", ""))
+        assert found == [], f"prompts or answers were written: {found}"
 
     def stop(self, sig: int = signal.SIGTERM, seconds: float = STOP_SECONDS) -> int:
         """Send *sig* and wait; the exit code."""
@@ -242,6 +254,8 @@ class Product:
         try:
             if self.process.poll() is None:
                 self.stop()
+            else:
+                self._search()
         finally:
             self.http.close()
             if self.process.stdout is not None:

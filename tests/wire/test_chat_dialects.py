@@ -22,6 +22,7 @@ from tests.upstream.server import (
     status,
     stream,
 )
+from tests.upstream.spoken import PROMPT
 from tests.upstream.vendors_api import (
     called,
     generated,
@@ -40,7 +41,7 @@ from tests.wire.product import eventually
 
 pytestmark = pytest.mark.slow
 
-HI: Any = [{"role": "user", "content": "hi"}]
+HI: Any = [{"role": "user", "content": PROMPT}]
 TOOL: Any = {
     "type": "function",
     "function": {

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
+from tests.upstream.spoken import PROMPT
 from tests.wire.house import GROUP
 
-HELLO = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}]}
+HELLO = {"model": GROUP, "messages": [{"role": "user", "content": PROMPT}]}
 OFFER = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQ"]
 
 

@@ -8,11 +8,12 @@ import httpx
 import pytest
 
 from tests.upstream.server import answer, reply
+from tests.upstream.spoken import PROMPT
 from tests.wire.house import GROUP, House, house
 from tests.wire.product import LIMITED, eventually
 
 PASSWORD = "correct horse"
-BODY = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}]}
+BODY = {"model": GROUP, "messages": [{"role": "user", "content": PROMPT}]}
 ROUTES = ("chat", "arena", "completions")
 
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests.pages.conftest import CHROMIUM, Watched
+from tests.upstream.spoken import PROMPT
 from tests.wire.product import ROOT, Product, eventually
 
 KEY = re.compile(r"Bearer (sk-[0-9a-f]{32})")
@@ -75,7 +76,7 @@ def test_a_newcomer_sees_a_failover_within_seconds_and_ends_it_with_ctrl_c(tmp_p
         answer = demo.http.post(
             f"{demo.url}/v1/chat/completions",
             headers={"Authorization": f"Bearer {demo.key}"},
-            json={"model": "hotel/demo", "messages": [{"role": "user", "content": "hi"}]},
+            json={"model": "hotel/demo", "messages": [{"role": "user", "content": PROMPT}]},
         )
         assert answer.status_code == 200
         answer = demo.http.post(

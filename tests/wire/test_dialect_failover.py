@@ -11,12 +11,13 @@ import pytest
 
 from tests.upstream.behaviours import Wire
 from tests.upstream.server import answer, delta, events, first_event_error, silence, stream
+from tests.upstream.spoken import PROMPT
 from tests.upstream.vendors_api import generated, message, play, response, said, text, tool_use
 from tests.wire.mixed import CHAT, CLAUDE, GATEWAY, GROUP, OPENAI, VERTEX, Mixed
 
 pytestmark = pytest.mark.slow
 
-HI: Any = [{"role": "user", "content": "hi"}]
+HI: Any = [{"role": "user", "content": PROMPT}]
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 BROKEN = {"type": "error", "code": "server_error", "message": "It broke.", "param": None, "sequence_number": 0}
 WORDS = [f"word{n} " for n in range(60)]
@@ -42,7 +43,7 @@ class Clients:
         return "".join(block.text for block in final.content if block.type == "text")
 
     def responses(self) -> str:
-        with self.home.client.responses.stream(model=GROUP, input="hi") as found:
+        with self.home.client.responses.stream(model=GROUP, input=PROMPT) as found:
             final = found.get_final_response()
         assert final.status == "completed"
         return final.output_text

@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from tests.upstream.server import embedding, half_json, html, no_vectors, reply, status, vectors
+from tests.upstream.spoken import PROMPT
 from tests.wire.house import house
 from tests.wire.product import eventually
 
@@ -25,11 +26,11 @@ def shared_house(tmp_path_factory):
 
 
 def create(client, **members):
-    return client.embeddings.create(**{"model": GROUP, "input": "hi", **members})
+    return client.embeddings.create(**{"model": GROUP, "input": PROMPT, **members})
 
 
 def post(home, **members):
-    return home.http.post("/v1/embeddings", json={"model": GROUP, "input": "hi", **members})
+    return home.http.post("/v1/embeddings", json={"model": GROUP, "input": PROMPT, **members})
 
 
 # -- the SDK

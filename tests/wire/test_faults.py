@@ -14,6 +14,7 @@ from tests.upstream.server import (
     status,
     stream,
 )
+from tests.upstream.spoken import PROMPT
 from tests.wire.house import GROUP, MODEL, QUICK
 
 REFUSED = "refused"
@@ -226,7 +227,7 @@ def test_headers_of_an_answer_that_is_still_coming_are_no_verdict(home):
     home.a.script(status(500), stream(["a", "b", "c", "d"], delay=0.1))
     home.ask()
     before = home.circuit("Alpha")
-    body = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}], "stream": True}
+    body = {"model": GROUP, "messages": [{"role": "user", "content": PROMPT}], "stream": True}
     with home.http.stream("POST", "/v1/chat/completions", json=body) as found:
         assert found.status_code == 200
         assert home.circuit("Alpha") == before

@@ -9,11 +9,12 @@ import httpx
 import pytest
 
 from tests.upstream.server import FakeProvider, answer
+from tests.upstream.spoken import PROMPT
 from tests.wire.house import GROUP, MODEL, House, house
 from tests.wire.product import LIMITED, Product, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
-BODY = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}]}
+BODY = {"model": GROUP, "messages": [{"role": "user", "content": PROMPT}]}
 #: The path that costs a provider nothing.
 MODELS = "/v1/models"
 

@@ -11,6 +11,7 @@ import openai
 import pytest
 
 from tests.upstream.server import FakeProvider, answer, raw, silence, status, stream
+from tests.upstream.spoken import PROMPT
 from tests.wire.product import Product, eventually
 
 pytestmark = pytest.mark.slow
@@ -86,7 +87,7 @@ def test_openai_s_sdk_lists_uploads_and_streams(hotel):
     assert client.files.create(file=("a.jsonl", b"{}"), purpose="batch").id == "file-1"
     assert [(part[0], part[3]) for part in hotel.openai.requests[-1].parts if part[0] == "file"] == [("file", b"{}")]
     hotel.openai.script(stream(["one ", "two"], usage={"prompt_tokens": 5, "completion_tokens": 2}))
-    asked = {"model": "gpt", "messages": [{"role": "user", "content": "hi"}]}
+    asked = {"model": "gpt", "messages": [{"role": "user", "content": PROMPT}]}
     chunks = list(client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
     assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == "one two"
     assert eventually(lambda: hotel.tokens() == 7)
@@ -110,7 +111,7 @@ def test_anthropic_s_sdk_lists_and_asks_with_its_own_version(hotel):
     found = client.messages.create(
         model="claude",
         max_tokens=9,
-        messages=[{"role": "user", "content": "hi"}],
+        messages=[{"role": "user", "content": PROMPT}],
         extra_headers={"anthropic-beta": "some-2099-01-01"},
     )
     assert found.content[0].text == "hi"

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.upstream.server import FakeProvider
+from tests.upstream.spoken import PROMPT
 from tests.wire.house import GROUP, MODEL, House
 from tests.wire.product import Product, eventually, manage
 
@@ -29,7 +30,7 @@ def everything(product: Product) -> dict[str, object]:
 
 
 def ask(product: Product, key: str, model: str = GROUP) -> httpx.Response:
-    body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
+    body = {"model": model, "messages": [{"role": "user", "content": PROMPT}]}
     return product.http.post(
         f"{product.url}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {key}"}
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.upstream.server import FakeProvider
+from tests.upstream.spoken import PROMPT
 from tests.wire.house import MODEL, House
 from tests.wire.product import Product, fresh_postgres, manage
 
@@ -45,7 +46,7 @@ def test_keys_that_were_stored_before_serve_after(tmp_path: Path, database: str)
         assert old not in shown and new not in shown and "sk-alpha" not in shown
 
         with Product(tmp_path, env, token=token) as product:
-            body = {"model": f"Alpha/{MODEL}", "messages": [{"role": "user", "content": "hi"}]}
+            body = {"model": f"Alpha/{MODEL}", "messages": [{"role": "user", "content": PROMPT}]}
             headers = {"Authorization": f"Bearer {key}"}
             assert (
                 product.http.post(f"{product.url}/v1/chat/completions", json=body, headers=headers).status_code == 200

@@ -13,6 +13,7 @@ import pytest
 from modelhotel.ops.nodes import REFUSED
 from modelhotel.ops.startup import SEVERAL
 from tests.upstream.server import FakeProvider, stream
+from tests.upstream.spoken import PROMPT
 from tests.wire.product import Product, ProductFailed, eventually, free_port, fresh_postgres, manage
 
 #: Two or three starts each, on a machine that may be doing something else.
@@ -202,7 +203,7 @@ def test_a_database_that_goes_away_degrades_readiness_and_nothing_else(tmp_path:
             ):
                 house = House(product, a, b)
                 a.script(stream([f"word{n} " for n in range(10)], delay=0.1))
-                body = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}], "stream": True}
+                body = {"model": GROUP, "messages": [{"role": "user", "content": PROMPT}], "stream": True}
                 with house.http.stream("POST", "/v1/chat/completions", json=body) as answer:
                     lines = answer.iter_lines()
                     next(lines)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.upstream.server import FakeProvider, answer
+from tests.upstream.spoken import PROMPT
 from tests.wire.product import Product, eventually
 
 MODELS = ["kept-1", "kept-2", "kept-3"]
@@ -49,7 +50,7 @@ class Yard:
         return [row["model_id"] for row in rows]
 
     def serves(self, name: str = "Bad") -> bool:
-        body = {"model": f"{name}/{MODELS[0]}", "messages": [{"role": "user", "content": "hi"}]}
+        body = {"model": f"{name}/{MODELS[0]}", "messages": [{"role": "user", "content": PROMPT}]}
         headers = {"Authorization": f"Bearer {self.key}"}
         return self.product.http.post(f"{self.product.url}/v1/chat/completions", json=body, headers=headers).is_success
 
