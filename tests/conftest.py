@@ -51,6 +51,7 @@ LONGEST = (
     "pages/test_overview.py",
     "pages/test_board_live.py",
     "wire/test_scenarios.py",
+    "wire/test_privacy_dialects.py",
     "wire/test_privacy.py",
     "pages/test_shell.py",
     "endurance/test_soak.py",

@@ -1,6 +1,6 @@
 """A house with providers of every dialect: Alpha and Beta for chat, and those of ``tests/upstream/vendors_api.py``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +68,7 @@ def _listings(found: Mixed) -> None:
 
 
 @contextmanager
-def mixed(data_dir: Path) -> Iterator[Mixed]:
+def mixed(data_dir: Path, env: Mapping[str, str] | None = None) -> Iterator[Mixed]:
     with ExitStack() as stack:
         vendors = {
             "claude": FakeProvider(models=["claude-x", SHARED]),
@@ -80,6 +80,7 @@ def mixed(data_dir: Path) -> Iterator[Mixed]:
         for vendor in vendors.values():
             stack.enter_context(vendor)
         env = {
+            **(env or {}),
             "TRUST_ENV_PROXY": "true",
             "HTTP_PROXY": vendors["openai"].origin,
             "NO_PROXY": "127.0.0.1,localhost",

@@ -8,13 +8,9 @@ its API, its metrics and its events.
 import base64
 import gzip
 import json
-import re
-import socket
-import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -22,17 +18,14 @@ import pytest
 from proxy.endpoints import ENDPOINTS
 from tests.cluster.test_nodes import Listener
 from tests.upstream.server import Behaviour, delta, events, hang_up, raw, reply, reset, silence, stream
-from tests.wire.house import GROUP, MODEL, House, house
+from tests.wire.guests import Guest
+from tests.wire.house import GROUP, MODEL, house
 from tests.wire.marked import ASKED, Marks, Sent, answered, chunks, refused, whole
-from tests.wire.product import eventually
+from tests.wire.searched import ENV, Search
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-#: Found, so that a search that finds nothing is known to search: a name of the model is stored as it was sent.
-CONTROL = "no-such-model-of-the-control"
 CHAT = "/v1/chat/completions"
-TOKEN = "metrics-token-of-the-test"
-ENV = {"DEBUG_LOG": "true", "METRICS_TOKEN": TOKEN, "MAX_REQUEST_SIZE": "300000"}
 SETTINGS = {
     "request_timeout": "1s",
     "ttft_timeout": "1s",
@@ -88,36 +81,14 @@ STREAMS: dict[str, Fault] = {
 }
 
 
-class Guest:
-    """A client of one endpoint that says nothing but markers."""
-
-    def __init__(self, home: House, path: str, mark: Marks) -> None:
-        self.home, self.path, self.mark = home, path, mark
-
-    def headers(self) -> dict[str, str]:
-        mark = self.mark
-        names = ("User-Agent", "Referer", "X-Anything", "OpenAI-Organization", "Anthropic-Beta", "Idempotency-Key")
-        return {**{name: mark(f"header {name}") for name in names}, "Cookie": f"a={mark('a cookie')}"}
-
-    def ask(self, sent: Sent, model: str, *, streaming: bool = False) -> httpx.Response:
-        """The whole answer, or what came of it."""
-        given = sent.given()
-        extra = {"model": model, **({"stream": True} if streaming else {})}
-        if "json" in given:
-            given["json"] = {**extra, **given["json"]}
-        else:
-            given["data"] = {**given["data"], **({**extra, "stream": "true"} if streaming else extra)}
-        query = {"q": self.mark("a query"), "api_key": self.mark("a key in the query")}
-        try:
-            return self.home.http.post(self.path, params=query, headers=self.headers(), **given)
-        except httpx.RemoteProtocolError:
-            return httpx.Response(599)
+class Stranger(Guest):
+    """Meets every fault of two providers of chat completions, and errs in every way."""
 
     def meet(self, name: str, fault: Fault, *, streaming: bool) -> None:
         """The fault with another provider behind it, and with nobody."""
         for model in (GROUP, f"Alpha/{MODEL}"):
             self.mark.where = f"{self.path}, {name}{', streamed' if streaming else ''}, {model}"
-            sent = ASKED[self.path](self.mark)
+            sent = self.make(self.mark)
             self.home.a.script(fault(sent, self.mark))
             self.home.b.script(answered(self.mark))
             self.ask(sent, model, streaming=streaming)
@@ -173,25 +144,9 @@ class Guest:
             assert post(f"a wrong {name}", good, **{"Authorization": "", name: text}).status_code == 401
         assert http.put(self.path, params={"q": mark("a query")}, json={"m": mark("a prompt")}).status_code == 405
         assert http.post(self.path + "/x", json={"m": mark("a prompt")}, headers=self.headers()).status_code == 404
-        self._leave("while it sends", early=True)
-        self._leave("while it is answered", early=False)
-
-    def _leave(self, case: str, *, early: bool) -> None:
-        """Hang up in the middle of the body, or of the answer."""
-        mark, parts = self.mark, urlsplit(self.home.product.url)
-        mark.where = f"{self.path}, a client that leaves {case}"
-        sent = ASKED[self.path](mark)
-        if sent.body is None:
-            return
-        body = json.dumps({"model": GROUP, "stream": True, **sent.body}).encode()
-        self.home.a.script(stream([f"{mark('the answer')} "] * 50, delay=0.02))
-        self.home.a.forget()
-        head = f"POST {self.path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.home.key}\r\nContent-Length: "
-        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10) as sock:
-            sock.sendall(f"{head}{len(body)}\r\n\r\n".encode() + (body[:-9] if early else body))
-            if not early:
-                self.home.a.wait_calls(1)
-                sock.recv(300)
+        told = stream([f"{mark('the answer')} "] * 50, delay=0.02)
+        self.leave("while it sends", GROUP, self.home.a, told, early=True)
+        self.leave("while it is answered", GROUP, self.home.a, told)
 
 
 #: Endpoints whose answers are streams of their own dialect; a provider sees them all as a chat.
@@ -199,53 +154,6 @@ STREAMING = {CHAT, "/v1/messages", "/v1/responses"} & set(ENDPOINTS)
 #: The other endpoints share one way with embeddings, and have limits ten times as long.
 PROMPT = STREAMING | {"/v1/embeddings"}
 PASSED_OVER = {"silence", *(f"status {code}" for code in STATUSES if code not in (400, 401, 413, 429, 500))}
-
-
-# -- what the product wrote
-
-
-def _pages(home: House) -> Iterator[tuple[str, str]]:
-    """Every address of the API that can be read without naming a row, and the request log row by row."""
-    paths = home.admin("GET", "/api/openapi.json").json()["paths"]
-    listed = [path for path, verbs in paths.items() if "get" in verbs and "{" not in path and path != "/api/events"]
-    assert "/api/logs" in listed and "/api/logs/app" in listed
-    more = ["/api/failover-groups/circuit-breaker-status?detail=1", "/metrics"]
-    more += [f"/api/logs?per_page=200&page={page}" for page in range(1, 11)]
-    more += [f"/api/logs/app?history=true&per_page=200&page={page}" for page in range(1, 11)]
-    for path in listed + more:
-        token = TOKEN if path == "/metrics" else None
-        yield path, home.product.api("GET", path, token=token).text
-
-
-def _tables(data_dir: Path) -> Iterator[tuple[str, str]]:
-    """Each column of each table, the write-ahead log included."""
-    (file,) = data_dir.glob("*.sqlite3")
-    with sqlite3.connect(file) as db:
-        for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            found = db.execute(f'SELECT * FROM "{table}"')
-            names = [column[0] for column in found.description]
-            for row in found:
-                for name, value in zip(names, row, strict=True):
-                    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-                    yield f"{table}.{name}", text
-    db.close()
-
-
-def _files(*folders: Path) -> Iterator[tuple[str, str]]:
-    for folder in folders:
-        for path in folder.rglob("*"):
-            if path.is_file():
-                yield path.name, path.read_bytes().decode("utf-8", "replace")
-
-
-def search(mark: Marks, written: Iterator[tuple[str, str]], leaks: dict[str, set[str]]) -> str:
-    """Adds what is found to *leaks*; all that was searched, of which the control must be a part."""
-    every = []
-    for place, text in written:
-        if found := mark.found(text):
-            leaks.setdefault(place, set()).update(found)
-        every.append(text)
-    return "\n".join(every)
 
 
 def test_every_endpoint_has_a_body_of_markers():
@@ -264,33 +172,23 @@ def test_markers_are_found_whole_cut_and_packed():
 
 def test_what_people_and_models_say_is_written_nowhere(tmp_path: Path):
     """operations 10."""
-    mark, leaks = Marks(), dict[str, set[str]]()
+    mark = Marks()
     folders = [tmp_path / name for name in ("data", "tmp")]
     folders[1].mkdir()
-    with house(folders[0], {**ENV, "TMPDIR": str(folders[1])}) as home:
+    search = Search(mark, folders[0], "", folders[1])
+    with house(folders[0], {**ENV, "MAX_REQUEST_SIZE": "300000", "TMPDIR": str(folders[1])}) as home:
         home.settings(**SETTINGS)
         listener = Listener(home.product, home.product.token)
         for path in sorted(ENDPOINTS, key=lambda path: path != CHAT):
-            guest = Guest(home, path, mark)
+            guest = Stranger(home, path, mark)
             guest.meet_everything()
             guest.err()
             home.settings(server_error_retry_enabled="false")  # one endpoint has shown what a repeat writes
         home.settings(hedging_enabled="true", hedge_delay="100ms")
         for path in STREAMING:
-            guest = Guest(home, path, mark)
+            guest = Stranger(home, path, mark)
             for name in ("a good answer", "silence", "status 500"):
                 guest.meet(f"{name}, hedged", FAULTS[name], streaming=True)
-        assert home.ask(CONTROL).status_code == 404
-        assert eventually(lambda: home.row()["model_id"] == CONTROL)
-        assert eventually(lambda: not home.admin("GET", "/api/logs/recorder").json()["queued"])
-        assert CONTROL in search(mark, _pages(home), leaks)
-        assert CONTROL in search(mark, _tables(folders[0]), leaks)
-        assert CONTROL in search(mark, _files(*folders), leaks)
-        told = [("an event", json.dumps(event)) for event in listener.events]
-        assert "circuit" in search(mark, iter(told), leaks)
-    assert "Alpha" in search(mark, _tables(folders[0]), leaks)
-    assert CONTROL in search(mark, _files(*folders), leaks)
-    printed = home.product.output
-    assert re.search(r"debug", printed, re.IGNORECASE) and "lifecycle: stopped" in printed
-    search(mark, (("printed: " + line[:300], line) for line in printed.splitlines()), leaks)
-    assert {place: sorted(found)[:5] for place, found in leaks.items()} == {}
+        search.running(home, listener)
+    search.stopped(home.product.output)
+    assert search.found == {}
