@@ -463,7 +463,6 @@ class ChatAttempt(Attempt):
     def _end_text(self, end: End) -> str:
         """Why the stream broke, as it may be kept."""
         if end.upstream:
-            # Its words are for the client alone: by now they may quote the answer, which no fence knows.
-            status = probe.carried_status(end.text.encode())
-            return f"{reasons.ENDED} (status {status})" if status else reasons.ENDED
+            payload = end.text.encode()
+            return reasons.ended(reasons.read(payload), probe.carried_status(payload))
         return self._secrets.clean(end.text)

@@ -38,7 +38,9 @@ def of(spoken: Egress, kind: Kind, refused: Refused, sent: bytes, chat: Members)
         return Taught(NOTHING, NOTHING)
     whole = _whole(sent)
     later = now & _read(spoken, kind, echo.without(said, whole), names, chat)
-    passing = set(later.rejected - {repairs.SCHEMA}) if repairs.conditional(said) else set()
+    passing = {repairs.THIS_SCHEMA}
+    if repairs.conditional(said):
+        passing |= later.rejected - {repairs.SCHEMA}
     # Without it no stream is metered, and budgets are blind: only what the gateway itself sends is a proof.
     if whole.get("stream") is not True or whole.get(_USAGE) != _PLAIN_USAGE:
         passing.add(_USAGE)

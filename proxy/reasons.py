@@ -27,6 +27,15 @@ STOPPED = "the provider stopped sending its response"
 UNDECODABLE = "the provider returned a response the gateway could not decode"
 TOO_LARGE = "the provider returned a response larger than the gateway will read"
 
+#: Words of vendors' APIs for what went wrong; any other may be what somebody said.
+_NAMES = frozenset(
+    (
+        *("api_error", "authentication_error", "billing_error", "invalid_request_error", "not_found_error"),
+        *("overloaded_error", "permission_error", "rate_limit_error", "request_too_large", "timeout_error"),
+        *("insufficient_quota", "internal_error", "rate_limit_exceeded", "server_error", "service_unavailable"),
+        *("DEADLINE_EXCEEDED", "INTERNAL", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "InternalServerError"),
+    )
+)
 _TOO_LONG_CODES = frozenset(("context_length_exceeded", "exceed_context_size_error"))
 _TOO_LONG_TEXTS = (
     "maximum context length",
@@ -80,6 +89,16 @@ def read(body: bytes) -> ErrorBody:
         message = source.get("detail")
     words = message if isinstance(message, str) and message.strip() else ""
     return ErrorBody(True, stated, _word(source.get("code")), _word(source.get("type")), words, words or whole, whole)
+
+
+def ended(error: ErrorBody, status: int | None) -> str:
+    """Why a stream broke that its provider ended with *error* after output, as it may be kept.
+
+    The provider's sentence is for the client alone: by then it may quote the answer, which no fence knows.
+    """
+    name = next((word for word in (error.type, error.code) if word in _NAMES), "")
+    told = ", ".join((*((name,) if name else ()), *((f"status {status}",) if status else ())))
+    return f"{ENDED} ({told})" if told else ENDED
 
 
 def _states(error: object) -> bool:

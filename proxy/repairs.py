@@ -95,11 +95,6 @@ class Repair:
         """The provider takes no JSON schema, or not that of this request."""
         return not _FORMATS.isdisjoint(self.rejected)
 
-    @property
-    def lasting(self) -> "Repair":
-        """What is true of later requests as well."""
-        return Repair(self.rejected - {THIS_SCHEMA}, self.renames, self.thinking)
-
     def rename(self, body: Members) -> None:
         """In place, before anything is left out, so that the value survives; one the client gave the new name stays."""
         for old, new in self.renames:
@@ -190,8 +185,8 @@ class Learned:
         return self._repairs.get((provider_id, model_id)) if self._repairs else None
 
     def learn(self, provider_id: str, model_id: str, taught: Repair) -> bool:
-        """Add what lasts of *taught* to what others learned; False when all of it was known."""
-        known, taught = self._repairs.get((provider_id, model_id), NOTHING), taught.lasting
+        """Add *taught* to what others learned; False when all of it was known."""
+        known = self._repairs.get((provider_id, model_id), NOTHING)
         if not taught - known:
             return False
         self._repairs[provider_id, model_id] = known | taught

@@ -7,7 +7,7 @@ import pytest
 
 from providers.kinds.registry import KINDS
 from proxy import egress, lessons, reasons
-from proxy.repairs import SCHEMA, Repair, Taught
+from proxy.repairs import SCHEMA, THIS_SCHEMA, Repair, Taught
 from proxy.terminal import Refused
 
 FORMAT = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
@@ -94,3 +94,15 @@ def test_a_body_that_can_not_be_read_teaches_nothing():
     assert not lessons.of(egress.CHAT, KINDS["openai"], refused, b"{", {}).now
     huge = lessons.of(egress.CHAT, KINDS["openai"], refused, b'{"seed":1,"x":1e999}', {})
     assert huge == Taught(Repair(frozenset({"seed"})), Repair())
+
+
+@pytest.mark.parametrize(
+    ("message", "now", "later"),
+    [
+        ("'m' does not support output format", SCHEMA, {SCHEMA}),
+        ("output_config.format.schema: property 'minimum' is not supported", THIS_SCHEMA, set()),
+    ],
+)
+def test_one_requests_schema_is_never_remembered(message: str, now: str, later: set[str]):
+    found = of(message, {"response_format": FORMAT}, kind="anthropic-messages", spoken=egress.MESSAGES)
+    assert (names(found.now), names(found.later)) == ({now}, later)

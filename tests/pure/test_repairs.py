@@ -12,7 +12,7 @@ from providers.kinds.base import Kind
 from providers.kinds.registry import KINDS
 from proxy import repairs
 from proxy.dialects import chat
-from proxy.repairs import NOTHING, SCHEMA, THIS_SCHEMA, Learned, Repair, lesson, said
+from proxy.repairs import NOTHING, SCHEMA, Learned, Repair, lesson, said
 
 RENAME = frozenset({("max_tokens", "max_completion_tokens")})
 NAMES = sorted(repairs._NAMES)
@@ -271,13 +271,6 @@ def test_what_was_learned_is_only_ever_extended():
     assert learned.learn("p", "m", Repair(frozenset({"stop"}), RENAME))
     assert not learned.learn("p", "m", Repair(frozenset({"n"}), RENAME))
     assert learned.of("p", "m") == Repair(frozenset({"n", "stop"}), RENAME)
-
-
-def test_one_requests_schema_is_never_learned():
-    learned, this = Learned(), Repair(frozenset({THIS_SCHEMA}))
-    assert this.json_mode and not learned.learn("p", "m", this) and learned.of("p", "m") is None
-    assert learned.learn("p", "m", this | Repair(frozenset({"n"})))
-    assert learned.of("p", "m") == Repair(frozenset({"n"}))
 
 
 def test_what_two_lessons_have_in_common():

@@ -256,6 +256,7 @@ BREAKS = {
         type="overloaded_error",
         code="overloaded_error",
         native=OVERLOADED,
+        kept=" (overloaded_error, status 529)",
     )
 }
 VENDOR = Vendor(

@@ -142,7 +142,7 @@ SHAPES = {
         row=Row(90, 27, 7),
         content=[use(f"{FIRST}_thoughtsig_{IN_ID}", "get_weather", city="Rome"), use(SECOND, "get_time")],
         stop="tool_use",
-        output=[call(FIRST, "get_weather", '{"city":"Rome"}'), call(SECOND, "get_time", "{}")],
+        output=[call(f"{FIRST}_thoughtsig_{IN_ID}", "get_weather", '{"city":"Rome"}'), call(SECOND, "get_time", "{}")],
     ),
     "length": Shape(
         whole=whole([{"text": "Once upon"}], "MAX_TOKENS", usage(9, 2)),

@@ -81,7 +81,7 @@ SHAPES = {
         ],
         stop="tool_use",
         output=[
-            call("function-call-1", "get_weather", '{"city":"Rome"}'),
+            call(f"function-call-1_thoughtsig_{IN_ID}", "get_weather", '{"city":"Rome"}'),
             call("function-call-2", "get_time", "{}"),
         ],
     ),

@@ -98,6 +98,7 @@ class Break:
     type: str  # in Anthropic's shape
     code: str  # of the failed response
     native: bytes = b""  # the last event for the vendor's own dialect
+    kept: str = ""  # what the row says besides that it was the vendor's own error
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from proxy import reasons
 from tests.shapes import (
     anthropic,
     anthropic_chat,
@@ -192,7 +193,8 @@ async def test_a_stream_that_ends_with_the_vendors_error(house: House, vendor: V
         assert end["response"]["error"] == {"code": broken.code, "message": broken.message}
     row = house.stage.row
     assert (row.state, row.status_code, row.error_kind) == ("failed", 0, "provider_error")
-    assert broken.message in (row.error_message or "")
+    assert row.error_message is not None and row.error_message.startswith(f"{reasons.ENDED}{broken.kept}")
+    assert broken.message not in row.error_message
     assert house.stage.trail == [(0, "V", 200, "provider_error", "charge")]
     assert house.stage.fails("V", vendor.model) == 1
 

@@ -5,7 +5,7 @@ Learned per upstream model for OpenAI's own host, and of every other host for it
 
 import re
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Literal
 
 from proxy import repairs
@@ -58,7 +58,8 @@ def lesson(message: str, sent: Container[str]) -> Repair:
 class Requirements:
     """What was learned, by scope and upstream model. A *scope* has ``/v1/responses``, or has not."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._known: dict[tuple[str, str], Requirement] = {}
         self._missing: dict[tuple[str, str], float] = {}  # until when
 
@@ -83,7 +84,7 @@ class Requirements:
     def forget(self, scope: str, model_id: str) -> None:
         """``/v1/responses`` is not there: whoever asks for it again is not obeyed, or both would go in circles."""
         self._known.pop((scope, model_id), None)
-        self._missing[scope, model_id] = time.monotonic() + MISSING_SECONDS
+        self._missing[scope, model_id] = self._now() + MISSING_SECONDS
 
     def missing(self, scope: str, model_id: str) -> bool:
-        return bool(self._missing) and self._missing.get((scope, model_id), 0.0) > time.monotonic()
+        return bool(self._missing) and self._missing.get((scope, model_id), 0.0) > self._now()

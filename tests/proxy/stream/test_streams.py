@@ -399,7 +399,16 @@ async def test_an_error_event_after_output_is_the_one_error_the_client_sees(
     assert ab.fails("A") == 1 and ab.cause("A") == ("response failed after headers", 200)
 
 
-@pytest.mark.parametrize(("more", "kept"), [({}, ""), ({"code": 529}, " (status 529)"), ({"code": "my own"}, "")])
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        ({}, ""),
+        ({"code": 529}, " (status 529)"),
+        ({"code": "my own"}, ""),
+        ({"type": "overloaded_error"}, " (overloaded_error, status 529)"),
+        ({"code": "server_error"}, " (server_error)"),
+    ],
+)
 async def test_of_an_error_event_after_output_the_row_keeps_no_word(
     more: dict[str, Any], kept: str, ab: Stage, provider_a: FakeProvider
 ):

@@ -250,7 +250,7 @@ async def test_a_native_stream_that_breaks(
     assert [e for e, _ in frames(got)].count("error") == 1
     assert "message_stop" not in [e for e, _ in frames(got)]
     assert (mixed.row.state, mixed.row.error_kind) == ("failed", "provider_error")
-    kept = f"{reasons.ENDED} (status 529)" if message == "Overloaded" else message
+    kept = f"{reasons.ENDED} (overloaded_error, status 529)" if message == "Overloaded" else message
     assert mixed.row.error_message == kept
 
 
