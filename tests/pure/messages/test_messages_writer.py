@@ -437,4 +437,5 @@ def test_many_calls_in_one_chunk_cost_by_their_number():
         assert out.count(b"event: content_block_stop") == number
         return time.process_time() - started
 
-    assert seconds(12_000) < 24 * max(seconds(1500), seconds(1500))  # eight times as many
+    few = max(seconds(1500) for _ in range(3))
+    assert min(seconds(12_000) for _ in range(3)) < 24 * few  # eight times as many
