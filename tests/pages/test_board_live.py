@@ -164,8 +164,9 @@ def test_a_wait_that_is_over_turns_amber_before_anybody_asks(house, page):
         house.api("DELETE", "/api/settings", json={"keys": ["circuit_breaker_cooldown"]})
 
 
-def test_without_the_event_stream_the_list_is_polled(house, page):
+def test_without_the_event_stream_the_list_is_polled(house, timed_page):
     """operations 58, on the board."""
+    page = timed_page
     page.clock.install()
     # Never answered rather than refused: a refusal is an error in the console.
     page.route("**/api/events", lambda route: None)

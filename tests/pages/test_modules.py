@@ -87,7 +87,8 @@ def test_a_write_carries_the_csrf_token_and_json(hotel, page):
     assert sent[0].post_data == '{"a":1}'
 
 
-def test_toasts_are_not_repeated_and_four_at_most_are_on_screen(hotel, page):
+def test_toasts_are_not_repeated_and_four_at_most_are_on_screen(hotel, timed_page):
+    page = timed_page
     page.goto(f"{hotel.url}/settings/")
     page.clock.install()
     page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 1)

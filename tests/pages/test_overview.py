@@ -294,7 +294,8 @@ def test_a_panel_that_fails_says_so_keeps_what_it_showed_and_is_tried_again(live
     mine.context.close()
 
 
-def test_the_refresh_button_cools_down_and_is_hidden_where_ten_seconds_do_it(lived, page):
+def test_the_refresh_button_cools_down_and_is_hidden_where_ten_seconds_do_it(lived, timed_page):
+    page = timed_page
     page.add_init_script(
         "localStorage.mhTest || localStorage.setItem('mh-dashboardRefreshSec', localStorage.mhTest = 0)"
     )
