@@ -187,10 +187,9 @@ async def _read(call: Call, exchange: Exchange, raw: bytes | None) -> None:
     """The body is still to come, or is large."""
     try:
         if raw is None:
-            until = call.arrival + body.LONGEST * call.opts[catalogue.REQUEST_TIMEOUT]
+            until = body.deadline(call.arrival, call.opts[catalogue.REQUEST_TIMEOUT])
             raw = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size, until=until)
-        large = len(raw) > beside.LARGE
-        asked = await beside.run(_asked, call, exchange, raw) if large else _asked(call, exchange, raw)
+        asked = await beside.by_size(len(raw), _asked, call, exchange, raw)
     except body.ClientGone:
         exchange.gone = True
         return _fail(exchange.draft, 499, "client_disconnect", "client disconnected")
@@ -241,7 +240,7 @@ async def _misread(exchange: Exchange, bad: body.BadBody) -> None:
 
 
 async def _turn_down(exchange: Exchange, bad: body.BadBody) -> None:
-    _fail(exchange.draft, bad.status, body.TIMED_OUT if bad.status == 504 else "validation", bad.message)
+    _fail(exchange.draft, bad.status, bad.kind, bad.message)
     await exchange.say(answers.error(bad.status, bad.message, bad.code, bad.param))
 
 

@@ -18,6 +18,11 @@ T = TypeVar("T")
 _THREADS = ThreadPoolExecutor(2, "bodies")
 
 
+async def by_size(size: int, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """:func:`run` for a body of *size* bytes that is large, else *work* here and now."""
+    return await run(work, *args, **named) if size > LARGE else work(*args, **named)
+
+
 async def run(work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """What *work* returns or raises. One that nobody waits for any more runs to its end."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *args, **named))

@@ -16,9 +16,7 @@ from proxy.multipart import Form
 
 Members = dict[str, msgspec.Raw]
 
-TIMED_OUT = "failover_timeout"
-LONGEST = OVERALL_FACTOR * STREAM_FACTOR
-"""Times ``request_timeout`` that a body may take: before it is read nobody knows that no stream is wanted."""
+_TIMED_OUT = "failover_timeout"
 #: Characters of a model name (v1-api 6.2), and how many of a longer one the log keeps.
 MODEL_LIMIT, MODEL_KEPT = 512, 64
 
@@ -28,15 +26,26 @@ _NULL, _TRUE, _FALSE = b"null", b"true", b"false"
 
 
 class BadBody(Exception):
-    """A request that is answered with *status* and *message*; *model* is what the log keeps of an overlong name."""
+    """A request that is answered with *status* and *message*; *model* is what the log keeps of an overlong name, *kind*
+    its ``error_kind``.
+    """
 
-    def __init__(self, status: int, message: str, code: str, param: str | None = None, model: str = "") -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str,
+        param: str | None = None,
+        model: str = "",
+        kind: str = "validation",
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.code = code
         self.param = param
         self.model = model
+        self.kind = kind
 
 
 class ClientGone(Exception):
@@ -68,7 +77,7 @@ def too_large() -> BadBody:
 
 
 def _late() -> BadBody:
-    return BadBody(504, "request timed out while its body was being received", TIMED_OUT)
+    return BadBody(504, "request timed out while its body was being received", _TIMED_OUT, kind=_TIMED_OUT)
 
 
 def _unreadable() -> BadBody:
@@ -79,6 +88,13 @@ def announced(headers: Mapping[bytes, bytes]) -> int | None:
     """The ``Content-Length``; None when there is none."""
     value = headers.get(b"content-length")
     return int(value) if value and value.isdigit() else None
+
+
+def deadline(arrival: float, request_timeout: float) -> float:
+    """When the body of a request that came at *arrival* (monotonic) has to be there: before it is read nobody knows
+    that no stream is wanted.
+    """
+    return arrival + OVERALL_FACTOR * STREAM_FACTOR * request_timeout
 
 
 async def read(receive: Receive, length: int | None, limit: int, *, until: float) -> bytes:

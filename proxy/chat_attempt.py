@@ -130,8 +130,7 @@ class ChatAttempt(Attempt):
         while self._teaches(response.status):
             self._element.status = response.status
             refused = await refusals.read(response, until=self._until)
-            large = len(request.body) > beside.LARGE
-            again = await beside.run(heal.learn, refused) if large else heal.learn(refused)
+            again = await beside.by_size(len(request.body), heal.learn, refused)
             if again is None or not reissues:
                 failure = self._judge_refusal(refused, http=True, healed=heal.rounds > 0)
                 failure.moves_on |= again is not None  # it is no last word: the others of its race go on

@@ -28,10 +28,9 @@ ANSWER_CAP = 1024 * 1024
 async def serve(exchange: Exchange, limit: int, resolve: Callable[[Exchange], Awaitable[bool]]) -> None:
     """Answer the client; at most *limit* bytes are read of it. Raises CancelledError."""
     try:
-        until = exchange.draft.arrival + body.LONGEST * exchange.policy.request_timeout
+        until = body.deadline(exchange.draft.arrival, exchange.policy.request_timeout)
         raw = await body.read(exchange.receive, body.announced(dict(exchange.scope["headers"])), limit, until=until)
-        large = len(raw) > beside.LARGE
-        asked = await beside.run(exchange.endpoint.parse, raw) if large else exchange.endpoint.parse(raw)
+        asked = await beside.by_size(len(raw), exchange.endpoint.parse, raw)
     except body.ClientGone:
         return
     except BadBody as bad:
@@ -44,8 +43,7 @@ async def serve(exchange: Exchange, limit: int, resolve: Callable[[Exchange], Aw
     assert exchange.resolution is not None
     first = exchange.resolution.candidates[0]
     if native(exchange.endpoint.dialect, first) is None:
-        count = messages.count.input_tokens
-        tokens = await beside.run(count, exchange.own) if large else count(exchange.own)
+        tokens = await beside.by_size(len(raw), messages.count.input_tokens, exchange.own)
         return await exchange.answer(200, msgspec.json.encode({"input_tokens": tokens}))
     answer = await _asked(exchange, first)
     if 200 <= answer.status < 300:

@@ -63,7 +63,7 @@ async def serve(call: Caller, key: KeyRow, catalogue: Catalogue) -> None:
         native_plan.no_socket(call.headers)
         asked = native_plan.read(scope.get("raw_path") or scope["path"].encode(), own)
         provider = native_plan.choose(asked, catalogue, own, key.allowed)
-        until = call.arrival + body.LONGEST * call.opts[settings.REQUEST_TIMEOUT]
+        until = body.deadline(call.arrival, call.opts[settings.REQUEST_TIMEOUT])
         sent = await body.read(call.receive, body.announced(call.headers), call.env.max_request_size, until=until)
         secret = await _key(provider)
     except Refused as refused:

@@ -76,6 +76,12 @@ async def test_a_body_that_does_not_come_in_time_is_given_up(seconds):
         await read(receive, 2, seconds=seconds)
     text = "request timed out while its body was being received"
     assert (late.value.status, late.value.message, late.value.code) == (504, text, "failover_timeout")
+    assert late.value.kind == "failover_timeout"
+
+
+def test_a_body_has_the_time_of_a_whole_stream():
+    """v1-api 8.5: ten times request_timeout per attempt, twice that in all."""
+    assert body.deadline(100.0, 60.0) == 1300.0
 
 
 async def test_a_client_that_leaves_while_sending_is_gone():
